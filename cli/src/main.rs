@@ -1,0 +1,2 @@
+//! The `drowse` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tokio adapters for `drowse-core`.

@@ -1,0 +1,1 @@
+//! Fixtures and harness of the acceptance tests.
