@@ -2,3 +2,9 @@
 #![no_std]
 #[cfg(test)]
 extern crate std;
+
+pub mod envelope;
+pub mod framing;
+pub mod json;
+mod skim;
+pub mod span;
