@@ -1,1 +1,3 @@
 //! Tokio adapters for `drowse-core`.
+
+pub mod builtin;
