@@ -1,1 +1,4 @@
 //! Tokio adapters for `drowse-core`.
+
+pub mod process;
+mod sys;
