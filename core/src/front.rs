@@ -220,7 +220,7 @@ fn object(frame: &[u8], parent: Span, name: &str) -> Option<Span> {
 fn read(frame: &[u8], default: Allowance) -> Inbound {
     let message = match envelope::read(frame) {
         Ok(message) => message,
-        Err(error) if error.is_response => return Inbound::Ignore,
+        Err(error) if error.is_response && error.id.is_some() => return Inbound::Ignore,
         Err(error) => return Inbound::Reject { id: error.id, rejection: Rejection::Malformed(error) },
     };
     match message {
