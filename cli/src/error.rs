@@ -1,0 +1,183 @@
+//! What a command that failed says, and with which status it exits.
+//!
+//! Owns the failure document of `--json` and its form for people. Never decides *whether* something failed: the
+//! commands do that, and the runtime says what it knows of a call (`kind`, `ran`).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::value::RawValue;
+
+use crate::text::Sanitized;
+
+/// Exit statuses. They are part of the interface: scripts branch on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// The command line, a configuration file or the local set-up is wrong.
+    Usage = 1,
+    /// The server said no: an `isError` result, an error answer, or it cannot be started.
+    Server = 2,
+    /// Nobody answered in time, or the way to the server broke.
+    Network = 3,
+    /// Somebody has to log in.
+    #[allow(dead_code, reason = "first needed by servers that are reached over HTTP")]
+    Authorization = 4,
+    /// Ctrl-C, or a termination signal.
+    Interrupted = 130,
+}
+
+/// Whether the operation may have been executed by the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It certainly was not: trying again is safe.
+    No,
+    /// It may have been: trying again may do it twice.
+    Unknown,
+}
+
+impl Ran {
+    /// The word used on the wire and in documents.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A command that failed, with everything that its user needs to go on.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// One sentence; may hold text from a server, so it is sanitized when shown.
+    pub(crate) message: String,
+    /// A stable word for programs.
+    pub(crate) kind: Cow<'static, str>,
+    /// The exit status.
+    pub(crate) exit: Exit,
+    /// Whether the operation may have run, where there was one.
+    pub(crate) ran: Option<Ran>,
+    /// The next thing to do, usually a command.
+    pub(crate) hint: Option<String>,
+    /// The last lines that a server wrote to stderr before it failed to start.
+    pub(crate) stderr: Option<String>,
+    /// The server's own JSON-RPC error object, as it sent it.
+    pub(crate) rpc: Option<Box<RawValue>>,
+}
+
+impl Failure {
+    /// A failure of the given kind.
+    pub(crate) fn new(exit: Exit, kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            kind: kind.into(),
+            exit,
+            ran: None,
+            hint: None,
+            stderr: None,
+            rpc: None,
+        }
+    }
+
+    /// A command line that cannot be carried out as written.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// Adds what to do next.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds whether the operation may have run.
+    pub(crate) fn with_ran(mut self, ran: Ran) -> Self {
+        self.ran = Some(ran);
+        self
+    }
+
+    /// The one document that a failed `--json` command prints, on stderr.
+    pub(crate) fn to_json(&self) -> String {
+        let mut document = serde_json::Map::new();
+        document.insert("error".into(), self.message.as_str().into());
+        document.insert("code".into(), (self.exit as u8).into());
+        document.insert("kind".into(), self.kind.as_ref().into());
+        if let Some(ran) = self.ran {
+            document.insert("ran".into(), ran.as_str().into());
+        }
+        let mut extra = serde_json::Map::new();
+        if let Some(hint) = &self.hint {
+            extra.insert("hint".into(), hint.as_str().into());
+        }
+        if let Some(stderr) = &self.stderr {
+            extra.insert("stderr".into(), stderr.as_str().into());
+        }
+        if let Some(rpc) = &self.rpc
+            && let Ok(rpc) = serde_json::from_str(rpc.get())
+        {
+            extra.insert("rpc".into(), rpc);
+        }
+        if !extra.is_empty() {
+            document.insert("_drowse".into(), extra.into());
+        }
+        serde_json::Value::from(document).to_string()
+    }
+
+    /// The form for people: what happened, whether it may have run, what to do.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = format!("error: {}", Sanitized(&self.message));
+        match self.ran {
+            Some(Ran::No) if self.exit != Exit::Usage => text.push_str(" (it did not run; safe to try again)"),
+            Some(Ran::Unknown) => text.push_str(" (it may have run)"),
+            _ => {}
+        }
+        if let Some(stderr) = self.stderr.as_deref().map(str::trim_end).filter(|tail| !tail.is_empty()) {
+            text.push_str("\n  the server's last words:");
+            for line in stderr.lines() {
+                let _ = write!(text, "\n    {}", Sanitized(line));
+            }
+        }
+        if let Some(hint) = &self.hint {
+            for line in hint.lines() {
+                let _ = write!(text, "\n  ↳ {}", Sanitized(line));
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_document_with_the_four_fields() {
+        let failure =
+            Failure::new(Exit::Network, "timeout", "no answer within 5 s").with_ran(Ran::Unknown);
+        assert_eq!(
+            failure.to_json(),
+            r#"{"error":"no answer within 5 s","code":3,"kind":"timeout","ran":"unknown"}"#
+        );
+    }
+
+    #[test]
+    fn extras_stand_under_one_key_only() {
+        let mut failure = Failure::new(Exit::Server, "server-error", "nope").with_hint("drowse @a tools-list");
+        failure.rpc = RawValue::from_string(r#"{"code":-32602,"message":"nope"}"#.into()).ok();
+        let document: serde_json::Value = serde_json::from_str(&failure.to_json()).unwrap();
+        let keys: Vec<_> = document.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(keys, ["error", "code", "kind", "_drowse"]);
+        assert_eq!(document["_drowse"]["rpc"]["code"], -32602);
+        assert_eq!(document["_drowse"]["hint"], "drowse @a tools-list");
+    }
+
+    #[test]
+    fn text_escapes_what_a_server_wrote() {
+        let mut failure = Failure::new(Exit::Server, "start-failed", "bad \u{1b}[2J").with_ran(Ran::No);
+        failure.stderr = Some("line one\nline \u{7}two\n".into());
+        let text = failure.to_text();
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+        assert!(text.contains("did not run"), "{text}");
+        assert!(text.contains("\n    line one\n"), "{text}");
+    }
+}
