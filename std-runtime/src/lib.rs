@@ -1,1 +1,7 @@
 //! Tokio adapters for `drowse-core`.
+
+pub mod caller;
+pub mod config;
+pub mod home;
+pub mod record;
+pub mod wire;
