@@ -1,5 +1,6 @@
 //! Tokio adapters for `drowse-core`.
 
+pub mod builtin;
 pub mod caller;
 pub mod config;
 pub mod home;
