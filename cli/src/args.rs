@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use drowse_runtime::home::SessionName;
+
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
 use crate::target::{self, Target};
@@ -18,19 +20,19 @@ use crate::target::{self, Target};
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     List,
-    Info { session: Name },
+    Info { session: SessionName },
     Connect(Connect),
-    Close { session: Name },
-    Restart { session: Name },
-    ToolsList { session: Name, full: bool },
-    ToolsGet { session: Name, tool: String },
-    ToolsCall { session: Name, tool: String, words: Vec<String>, output: Option<PathBuf> },
+    Close { session: SessionName },
+    Restart { session: SessionName },
+    ToolsList { session: SessionName, full: bool },
+    ToolsGet { session: SessionName, tool: String },
+    ToolsCall { session: SessionName, tool: String, words: Vec<String>, output: Option<PathBuf> },
     /// `tools-call <tool> --help`: that tool's arguments.
-    ToolHelp { session: Name, tool: String },
-    ResourcesList { session: Name },
-    ResourcesRead { session: Name, uri: String, output: Option<PathBuf> },
-    Ping { session: Name },
-    Logs { session: Name, lines: usize, follow: bool },
+    ToolHelp { session: SessionName, tool: String },
+    ResourcesList { session: SessionName },
+    ResourcesRead { session: SessionName, uri: String, output: Option<PathBuf> },
+    Ping { session: SessionName },
+    Logs { session: SessionName, lines: usize, follow: bool },
     Clean { all: bool },
     Demo,
     DemoServer,
@@ -43,7 +45,7 @@ pub(crate) enum Command {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Connect {
     pub(crate) target: Target,
-    pub(crate) name: Option<Name>,
+    pub(crate) name: Option<SessionName>,
     /// Seconds; an explicit 0 is not the same as no flag.
     pub(crate) idle_timeout: Option<u64>,
     pub(crate) env: Vec<Variable>,
@@ -57,37 +59,6 @@ pub(crate) enum Variable {
     Pinned(String),
     /// `--env NAME=VALUE`.
     Set(String, String),
-}
-
-/// A session's name, checked, without its `@`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name(String);
-
-impl Name {
-    /// Checks a name as it is typed, with or without `@`.
-    pub(crate) fn parse(typed: &str) -> Result<Self, Failure> {
-        let name = typed.strip_prefix('@').unwrap_or(typed);
-        let fits = (1..=64).contains(&name.len())
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        if fits {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(Failure::usage(format!(
-                "`@{name}` is not a session name: 1 to 64 letters, digits, - and _ after the @"
-            )))
-        }
-    }
-
-    /// The bare name.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "@{}", self.0)
-    }
 }
 
 /// The flags that every verb takes.
@@ -149,7 +120,7 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
 
 /// The line, after drowse's own grammar: who, what, and the rest for clap.
 struct Split {
-    session: Option<Name>,
+    session: Option<SessionName>,
     verb: Option<&'static Verb>,
     rest: Vec<OsString>,
 }
@@ -173,7 +144,7 @@ impl Split {
                     split.rest.extend(words.next());
                 }
             } else if typed.starts_with('@') {
-                let name = Name::parse(&typed)?;
+                let name = session_name(&typed)?;
                 if let Some(first) = &split.session {
                     return Err(Failure::usage(format!("two sessions: {first} and {name}")));
                 }
@@ -225,7 +196,7 @@ impl Split {
 }
 
 /// The verb, or the best thing to say about a word that is none.
-fn find_verb(typed: &str, session: Option<&Name>) -> Result<&'static Verb, Failure> {
+fn find_verb(typed: &str, session: Option<&SessionName>) -> Result<&'static Verb, Failure> {
     if let Some(verb) = grammar::verb(typed) {
         return Ok(verb);
     }
@@ -240,7 +211,7 @@ fn find_verb(typed: &str, session: Option<&Name>) -> Result<&'static Verb, Failu
     if session.is_none() && target::looks_like_server(typed) {
         return Err(failure.with_hint(format!("to use a server: drowse connect {typed}")));
     }
-    if session.is_none() && Name::parse(typed).is_ok() {
+    if session.is_none() && session_name(typed).is_ok() {
         return Err(failure.with_hint(format!("a session is written with an @: drowse @{typed}\nall commands: drowse --help")));
     }
     Err(failure.with_hint("all commands: drowse --help"))
@@ -251,7 +222,7 @@ fn no_session(verb: &Verb) -> Failure {
         .with_hint(format!("{}\nsessions: drowse", format!("drowse @name {} {}", verb.name, verb.usage).trim_end()))
 }
 
-fn command(verb: &Verb, session: Option<Name>, matches: &ArgMatches) -> Result<Command, Failure> {
+fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> Result<Command, Failure> {
     let required = |id: &str| matches.get_one::<String>(id).cloned().unwrap_or_default();
     let output = || matches.get_one::<String>("output").map(PathBuf::from);
     if verb.name == "connect" {
@@ -293,7 +264,7 @@ fn command(verb: &Verb, session: Option<Name>, matches: &ArgMatches) -> Result<C
     }
 }
 
-fn connect(session: Option<Name>, matches: &ArgMatches) -> Result<Connect, Failure> {
+fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect, Failure> {
     let words: Vec<&String> = matches.get_many::<String>("server").into_iter().flatten().collect();
     let mut name = session;
     let mut servers = Vec::new();
@@ -302,7 +273,7 @@ fn connect(session: Option<Name>, matches: &ArgMatches) -> Result<Connect, Failu
             if let Some(first) = &name {
                 return Err(Failure::usage(format!("two session names: {first} and {word}")));
             }
-            name = Some(Name::parse(word)?);
+            name = Some(session_name(word)?);
         } else {
             servers.push(word.as_str());
         }
@@ -317,6 +288,10 @@ fn connect(session: Option<Name>, matches: &ArgMatches) -> Result<Connect, Failu
         .transpose()?;
     let env = matches.get_many::<String>("env").into_iter().flatten().map(|typed| variable(typed)).collect::<Result<_, _>>()?;
     Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
+}
+
+fn session_name(typed: &str) -> Result<SessionName, Failure> {
+    SessionName::new(typed).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn variable(typed: &str) -> Result<Variable, Failure> {

@@ -1,50 +1,18 @@
 //! What a command that failed says, and with which status it exits.
 //!
 //! Owns the failure document of `--json` and its form for people. Never decides *whether* something failed: the
-//! commands do that, and the runtime says what it knows of a call (`kind`, `ran`).
+//! commands do that, and the runtime says what it knows of a call (`kind`, `ran`, the exit status).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::value::RawValue;
+use drowse_runtime::caller::{CallError, RpcError};
+use drowse_runtime::wire::Ran;
+use serde_json::{Value, json};
+
+pub(crate) use drowse_runtime::caller::ExitClass as Exit;
 
 use crate::text::Sanitized;
-
-/// Exit statuses. They are part of the interface: scripts branch on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Exit {
-    /// The command line, a configuration file or the local set-up is wrong.
-    Usage = 1,
-    /// The server said no: an `isError` result, an error answer, or it cannot be started.
-    Server = 2,
-    /// Nobody answered in time, or the way to the server broke.
-    Network = 3,
-    /// Somebody has to log in.
-    #[allow(dead_code, reason = "first needed by servers that are reached over HTTP")]
-    Authorization = 4,
-    /// Ctrl-C, or a termination signal.
-    Interrupted = 130,
-}
-
-/// Whether the operation may have been executed by the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ran {
-    /// It certainly was not: trying again is safe.
-    No,
-    /// It may have been: trying again may do it twice.
-    Unknown,
-}
-
-impl Ran {
-    /// The word used on the wire and in documents.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// A command that failed, with everything that its user needs to go on.
 #[derive(Debug)]
@@ -61,8 +29,10 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// The last lines that a server wrote to stderr before it failed to start.
     pub(crate) stderr: Option<String>,
-    /// The server's own JSON-RPC error object, as it sent it.
-    pub(crate) rpc: Option<Box<RawValue>>,
+    /// The JSON-RPC error that came as the answer.
+    pub(crate) rpc: Option<RpcError>,
+    /// Whether `message` already says what `ran` says.
+    says_ran: bool,
 }
 
 impl Failure {
@@ -76,6 +46,7 @@ impl Failure {
             hint: None,
             stderr: None,
             rpc: None,
+            says_ran: false,
         }
     }
 
@@ -112,22 +83,24 @@ impl Failure {
         if let Some(stderr) = &self.stderr {
             extra.insert("stderr".into(), stderr.as_str().into());
         }
-        if let Some(rpc) = &self.rpc
-            && let Ok(rpc) = serde_json::from_str(rpc.get())
-        {
-            extra.insert("rpc".into(), rpc);
+        if let Some(rpc) = &self.rpc {
+            let mut error = json!({"code": rpc.code, "message": rpc.message});
+            if let Some(data) = rpc.data.as_deref().and_then(|data| serde_json::from_str(data).ok()) {
+                error["data"] = data;
+            }
+            extra.insert("rpc".into(), error);
         }
         if !extra.is_empty() {
             document.insert("_drowse".into(), extra.into());
         }
-        serde_json::Value::from(document).to_string()
+        Value::from(document).to_string()
     }
 
     /// The form for people: what happened, whether it may have run, what to do.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("error: {}", Sanitized(&self.message));
-        match self.ran {
-            Some(Ran::No) if self.exit != Exit::Usage => text.push_str(" (it did not run; safe to try again)"),
+        match self.ran.filter(|_| !self.says_ran && self.exit != Exit::Usage) {
+            Some(Ran::No) => text.push_str(" (it did not run; safe to try again)"),
             Some(Ran::Unknown) => text.push_str(" (it may have run)"),
             _ => {}
         }
@@ -143,6 +116,20 @@ impl Failure {
             }
         }
         text
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let mut failure = Self::new(error.exit(), error.kind().as_str(), error.to_string());
+        failure.ran = error.ran();
+        failure.stderr = error.stderr().map(str::to_owned);
+        // The texts of the runtime say it themselves, save where they are the bridge's own words.
+        failure.says_ran = !matches!(error, CallError::Failed { .. });
+        if let CallError::Answer(rpc) | CallError::Failed { error: rpc, .. } = error {
+            failure.rpc = Some(rpc);
+        }
+        failure
     }
 }
 
@@ -163,11 +150,11 @@ mod tests {
     #[test]
     fn extras_stand_under_one_key_only() {
         let mut failure = Failure::new(Exit::Server, "server-error", "nope").with_hint("drowse @a tools-list");
-        failure.rpc = RawValue::from_string(r#"{"code":-32602,"message":"nope"}"#.into()).ok();
+        failure.rpc = Some(RpcError { code: -32602, message: "nope".into(), data: Some("[1]".into()) });
         let document: serde_json::Value = serde_json::from_str(&failure.to_json()).unwrap();
         let keys: Vec<_> = document.as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys, ["error", "code", "kind", "_drowse"]);
-        assert_eq!(document["_drowse"]["rpc"]["code"], -32602);
+        assert_eq!(document["_drowse"]["rpc"], json!({"code": -32602, "message": "nope", "data": [1]}));
         assert_eq!(document["_drowse"]["hint"], "drowse @a tools-list");
     }
 

@@ -311,7 +311,7 @@ pub(crate) fn command(verb: &Verb) -> Command {
         .max_term_width(110);
     (verb.build)(command)
         .arg(value("timeout", None, "DURATION", timeout_help(verb.name)))
-        .arg(value("max-chars", None, "N", "Cut what is printed after N characters"))
+        .arg(value("max-chars", None, "N", "Cut text after N characters (JSON stays whole)"))
         .arg(switch("json", Some('j'), "Print JSON (also: DROWSE_JSON=1)"))
         .arg(switch("verbose", None, "Say more on stderr (also: DROWSE_VERBOSE=1)"))
         .arg(switch("help", Some('h'), "Show this help"))
@@ -337,7 +337,7 @@ pub(crate) fn overview() -> String {
         "\nFlags:\n  \
          -j, --json                print JSON (also: DROWSE_JSON=1)\n      \
          --timeout <DURATION>  limit of this request (default 300 s; 90, 90s, 5m)\n      \
-         --max-chars <N>       cut what is printed after N characters\n      \
+         --max-chars <N>       cut text after N characters (JSON stays whole)\n      \
          --verbose             say more on stderr (also: DROWSE_VERBOSE=1)\n  \
          -h, --help                help, also after a command\n  \
          -V, --version             the version\n\n\

@@ -50,9 +50,8 @@ impl Output {
         print(cut, cut.is_empty() || cut.ends_with('\n'))
     }
 
-    /// Prints one JSON document, byte for byte as it is (on a terminal: with controls as JSON escapes).
+    /// Prints one JSON document, whole (a cut one would be none), byte for byte as it is (on a terminal: with controls as JSON escapes).
     pub(crate) fn document(&self, json: &str) -> Result<(), Failure> {
-        let json = self.cut(json);
         if is_terminal() { print(&sanitize_json(json), false) } else { print(json, false) }
     }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Failure;
+use crate::error::{Exit, Failure};
 
 /// A server, as named on the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,12 +96,12 @@ fn server_form(word: &str, exists: &dyn Fn(&Path) -> bool) -> Result<Target, Fai
             .with_hint("now: drowse connect mcp.json:entry @name, or drowse connect @name -- <command>…"));
     }
     let file = word.split_once(':').map_or(word, |(file, _)| file);
-    Err(Failure::new(crate::error::Exit::Usage, "config", format!("there is no file `{file}`"))
+    Err(Failure::new(Exit::Usage, "config", format!("there is no file `{file}`"))
         .with_hint("drowse connect <file>:<entry> @name\ndrowse connect @name -- <command>…"))
 }
 
 fn later(message: String) -> Failure {
-    Failure::new(crate::error::Exit::Usage, "unsupported", message)
+    Failure::new(Exit::Usage, "unsupported", message)
 }
 
 /// `mcp.example.com`, `localhost:8080`, `[::1]/mcp`; not `mcp.json:entry` or `./mcp.json`.
