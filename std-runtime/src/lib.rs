@@ -3,6 +3,11 @@
 pub mod builtin;
 pub mod caller;
 pub mod config;
+pub mod expand;
 pub mod home;
+pub mod lock;
+pub mod log;
 pub mod record;
+pub mod suggest;
+pub mod wait;
 pub mod wire;

@@ -8,22 +8,13 @@ mod error;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use self::error::{CallError, ExitClass, RpcError};
 use crate::home::{Home, SessionName};
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
-
-/// Until when to wait, and what may cut the wait short.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Wait<'a> {
-    /// No wait lasts longer than this; `None` leaves only the limits of the protocol.
-    pub deadline: Option<Instant>,
-    /// Becomes readable when the user interrupts (a self-pipe of a signal handler). Never read here.
-    pub interrupt: Option<BorrowedFd<'a>>,
-}
+pub use crate::wait::Wait;
 
 /// All sessions of one home.
 #[derive(Debug)]
@@ -61,8 +52,8 @@ pub struct Wanted {
     pub cwd: PathBuf,
     /// Where pinned variables and `${VAR}` get their values.
     pub environment: Environment,
-    /// Only write the records.
-    pub lazy: bool,
+    /// Only write the records; `None` asks the entry (`autoConnect: false` is lazy).
+    pub lazy: Option<bool>,
 }
 
 /// What a wanted session runs.
