@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 
 use crate::error::Failure;
@@ -20,20 +21,54 @@ use crate::target::{self, Target};
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     List,
-    Info { session: SessionName },
+    Info {
+        session: SessionName,
+    },
     Connect(Connect),
-    Close { session: SessionName },
-    Restart { session: SessionName },
-    ToolsList { session: SessionName, full: bool },
-    ToolsGet { session: SessionName, tool: String },
-    ToolsCall { session: SessionName, tool: String, words: Vec<String>, output: Option<PathBuf> },
+    Close {
+        session: SessionName,
+    },
+    Restart {
+        session: SessionName,
+    },
+    ToolsList {
+        session: SessionName,
+        full: bool,
+    },
+    ToolsGet {
+        session: SessionName,
+        tool: String,
+    },
+    ToolsCall {
+        session: SessionName,
+        tool: String,
+        words: Vec<String>,
+        output: Option<PathBuf>,
+    },
     /// `tools-call <tool> --help`: that tool's arguments.
-    ToolHelp { session: SessionName, tool: String },
-    ResourcesList { session: SessionName },
-    ResourcesRead { session: SessionName, uri: String, output: Option<PathBuf> },
-    Ping { session: SessionName },
-    Logs { session: SessionName, lines: usize, follow: bool },
-    Clean { all: bool },
+    ToolHelp {
+        session: SessionName,
+        tool: String,
+    },
+    ResourcesList {
+        session: SessionName,
+    },
+    ResourcesRead {
+        session: SessionName,
+        uri: String,
+        output: Option<PathBuf>,
+    },
+    Ping {
+        session: SessionName,
+    },
+    Logs {
+        session: SessionName,
+        lines: usize,
+        follow: bool,
+    },
+    Clean {
+        all: bool,
+    },
     Demo,
     DemoServer,
     BridgeServe,
@@ -74,7 +109,11 @@ impl Globals {
     /// What can be told of a line that may not parse: how its failure is to be shown.
     pub(crate) fn guess(words: &[OsString]) -> Self {
         let json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json" || word == "-j");
-        Self { json: json || switched_on("DROWSE_JSON"), verbose: switched_on("DROWSE_VERBOSE"), ..Self::default() }
+        Self {
+            json: json || switched_on("DROWSE_JSON"),
+            verbose: switched_on("DROWSE_VERBOSE"),
+            ..Self::default()
+        }
     }
 }
 
@@ -111,7 +150,10 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
     match (verb.session, &split.session) {
         (Session::Required, None) => return Err(no_session(verb)),
         (Session::None, Some(session)) => {
-            return Err(Failure::usage(format!("`{}` does not take a session, but {session} was given", verb.name)));
+            return Err(Failure::usage(format!(
+                "`{}` does not take a session, but {session} was given",
+                verb.name
+            )));
         }
         _ => {}
     }
@@ -171,7 +213,10 @@ impl Split {
 
     /// Whether one of these switches stands before `--`.
     fn wants(&self, switches: &[&str]) -> bool {
-        self.rest.iter().take_while(|word| *word != "--").any(|word| switches.iter().any(|switch| word == switch))
+        self.rest
+            .iter()
+            .take_while(|word| *word != "--")
+            .any(|word| switches.iter().any(|switch| word == switch))
     }
 
     fn first_positional(&self) -> Option<&OsStr> {
@@ -212,14 +257,18 @@ fn find_verb(typed: &str, session: Option<&SessionName>) -> Result<&'static Verb
         return Err(failure.with_hint(format!("to use a server: drowse connect {typed}")));
     }
     if session.is_none() && session_name(typed).is_ok() {
-        return Err(failure.with_hint(format!("a session is written with an @: drowse @{typed}\nall commands: drowse --help")));
+        return Err(failure.with_hint(format!(
+            "a session is written with an @: drowse @{typed}\nall commands: drowse --help"
+        )));
     }
     Err(failure.with_hint("all commands: drowse --help"))
 }
 
 fn no_session(verb: &Verb) -> Failure {
-    Failure::usage(format!("`{}` needs a session", verb.name))
-        .with_hint(format!("{}\nsessions: drowse", format!("drowse @name {} {}", verb.name, verb.usage).trim_end()))
+    Failure::usage(format!("`{}` needs a session", verb.name)).with_hint(format!(
+        "{}\nsessions: drowse",
+        format!("drowse @name {} {}", verb.name, verb.usage).trim_end()
+    ))
 }
 
 fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> Result<Command, Failure> {
@@ -286,7 +335,12 @@ fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect
             Failure::usage(format!("--idle-timeout takes a number of seconds, or 90s, 10m, 2h, 1d; 0 means never; not `{typed}`"))
         }))
         .transpose()?;
-    let env = matches.get_many::<String>("env").into_iter().flatten().map(|typed| variable(typed)).collect::<Result<_, _>>()?;
+    let env = matches
+        .get_many::<String>("env")
+        .into_iter()
+        .flatten()
+        .map(|typed| variable(typed))
+        .collect::<Result<_, _>>()?;
     Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
 }
 
@@ -308,20 +362,9 @@ fn variable(typed: &str) -> Result<Variable, Failure> {
     })
 }
 
-/// A non-negative whole number of seconds, with or without a unit.
+/// A duration that can be kept and added to an instant.
 fn seconds(typed: &str) -> Option<u64> {
-    let digits = typed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &typed[digits.len()..] {
-        "" | "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        "d" => 86400,
-        _ => return None,
-    };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|&seconds| seconds <= MAX_SECONDS)
+    config::seconds(typed).filter(|&seconds| seconds <= MAX_SECONDS)
 }
 
 /// A century: far beyond any use, and far from overflow in milliseconds and microseconds.
@@ -339,7 +382,9 @@ fn globals(matches: &ArgMatches, guess: Globals) -> Result<Globals, Failure> {
         .get_one::<String>("timeout")
         .map(|typed| match seconds(typed) {
             Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-            _ => Err(Failure::usage(format!("--timeout takes a positive number of seconds, or 90s, 5m; not `{typed}`"))),
+            _ => Err(Failure::usage(format!(
+                "--timeout takes a positive number of seconds, or 90s, 5m; not `{typed}`"
+            ))),
         })
         .transpose()?;
     let max_chars =
@@ -353,7 +398,8 @@ fn globals(matches: &ArgMatches, guess: Globals) -> Result<Globals, Failure> {
 }
 
 fn switched_on(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| !matches!(value.to_str(), Some("" | "0" | "false" | "no" | "off")))
+    std::env::var_os(variable)
+        .is_some_and(|value| !matches!(value.to_str(), Some("" | "0" | "false" | "no" | "off")))
 }
 
 fn text(word: &OsStr) -> Result<String, Failure> {
@@ -372,7 +418,11 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
         _ => None,
     };
     let argument = context(ContextKind::InvalidArg).unwrap_or_default();
-    let help = if verb.name.is_empty() { "drowse --help".to_owned() } else { format!("drowse {} --help", verb.name) };
+    let help = if verb.name.is_empty() {
+        "drowse --help".to_owned()
+    } else {
+        format!("drowse {} --help", verb.name)
+    };
     match error.kind() {
         ErrorKind::UnknownArgument if grammar::is_later_flag(&argument) => {
             Failure::usage(format!("`{argument}` comes with a later release of drowse"))
@@ -402,5 +452,211 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
             let first = text.lines().next().unwrap_or_default();
             Failure::usage(first.strip_prefix("error: ").unwrap_or(first)).with_hint(help)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(line: &str) -> Result<(Command, Globals), Failure> {
+        parse(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    fn command_of(text: &str) -> Command {
+        line(text).unwrap_or_else(|failure| panic!("{text}: {}", failure.message)).0
+    }
+
+    fn refused(text: &str) -> Failure {
+        let failure = line(text).expect_err(text);
+        assert_eq!(failure.exit as u8, 1, "{text}");
+        failure
+    }
+
+    fn name(name: &str) -> SessionName {
+        SessionName::new(name).unwrap()
+    }
+
+    fn connected(text: &str) -> Connect {
+        match command_of(text) {
+            Command::Connect(connect) => connect,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_word_orders() {
+        for (one, other) in [
+            ("@s close", "close @s"),
+            ("@s restart", "restart @s"),
+            ("@s tools-list --full", "tools-list @s --full"),
+            ("@s tools-call echo a:=1", "tools-call @s echo a:=1"),
+            ("@s logs -n 5", "logs -n 5 @s"),
+            ("@s connect -- cat", "connect @s -- cat"),
+        ] {
+            assert_eq!(command_of(one), command_of(other), "{one}");
+        }
+        assert_eq!(command_of("@s close"), Command::Close { session: name("s") });
+    }
+
+    #[test]
+    fn flags_may_stand_anywhere() {
+        let expected = (
+            Command::ToolsCall {
+                session: name("s"),
+                tool: "echo".into(),
+                words: vec!["a:=1".into()],
+                output: Some("f".into()),
+            },
+            Globals { json: true, timeout: Some(Duration::from_secs(5)), ..Globals::default() },
+        );
+        for text in [
+            "@s tools-call echo a:=1 -o f --json --timeout 5",
+            "--json --timeout 5 @s tools-call -o f echo a:=1",
+            "--timeout=5 @s --json tools-call echo --output f a:=1",
+            "-j @s -o f tools-call echo a:=1 --timeout 5s --json",
+        ] {
+            let (command, globals) = line(text).unwrap();
+            assert_eq!((command, Globals { verbose: false, ..globals }), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn list_and_info() {
+        assert_eq!(command_of(""), Command::List);
+        assert_eq!(command_of("--json"), Command::List);
+        assert_eq!(command_of("@s --json"), Command::Info { session: name("s") });
+    }
+
+    #[test]
+    fn connect_forms() {
+        let connect = connected(
+            "connect @x --idle-timeout 10m --env A --env B=c=d --lazy --timeout 9 -- npx -y srv --json",
+        );
+        assert_eq!(
+            connect.target,
+            Target::Command { program: "npx".into(), args: vec!["-y".into(), "srv".into(), "--json".into()] }
+        );
+        assert_eq!(connect.name, Some(name("x")));
+        assert_eq!(connect.idle_timeout, Some(600));
+        assert_eq!(connect.env, [Variable::Pinned("A".into()), Variable::Set("B".into(), "c=d".into())]);
+        assert!(connect.lazy);
+        assert!(!line("connect -- npx --json").unwrap().1.json);
+        assert_eq!(connected("connect -- cat").name, None);
+        assert_eq!(connected("connect -- cat").idle_timeout, None);
+        assert_eq!(connected("connect --idle-timeout 0 -- cat").idle_timeout, Some(0));
+    }
+
+    #[test]
+    fn connect_takes_the_name_before_or_after_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display();
+        for text in [
+            format!("connect {path}:fs @x"),
+            format!("connect @x {path}:fs"),
+            format!("@x connect {path}:fs"),
+        ] {
+            let connect = connected(&text);
+            assert_eq!(connect.name, Some(name("x")), "{text}");
+            assert_eq!(connect.target, Target::Entry { file: file.path().into(), entry: "fs".into() });
+        }
+        assert!(refused(&format!("@a connect {path}:fs @b")).message.contains("two session names"));
+        assert!(refused(&format!("connect {path}:fs {path}:fs")).message.contains("two servers"));
+    }
+
+    #[test]
+    fn idle_timeouts_that_are_none() {
+        for bad in
+            ["-5", "1.5", "ten", "10x", "10ms", "", "+5", "99999999999999999999", "9999999999999", "0x10"]
+        {
+            let failure = refused(&format!("connect --idle-timeout={bad} -- cat"));
+            assert!(failure.message.contains("--idle-timeout"), "{bad}: {}", failure.message);
+        }
+        assert!(refused("connect --idle-timeout -5 -- cat").message.contains("`-5`"));
+        for (good, seconds) in [("600", 600), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400)] {
+            assert_eq!(
+                connected(&format!("connect --idle-timeout {good} -- cat")).idle_timeout,
+                Some(seconds)
+            );
+        }
+        for bad in ["0", "-1", "x"] {
+            assert!(refused(&format!("@s ping --timeout {bad}")).message.contains("--timeout"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn unknown_flags_are_errors_everywhere() {
+        for text in [
+            "--bogus",
+            "@s --bogus",
+            "@s tools-list --bogus",
+            "--bogus @s ping",
+            "connect --bogus -- cat",
+            "@s ping --ful",
+            "@s tools-call echo --bogus=3",
+        ] {
+            assert!(refused(text).message.contains("unexpected flag"), "{text}: {}", refused(text).message);
+        }
+        assert_eq!(refused("@s tools-list --ful").hint.as_deref(), Some("Did you mean: --full"));
+        assert!(refused("@s ping -H a:b").message.contains("later release"));
+        assert!(refused("@s tools-call x --task").message.contains("later release"));
+        assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
+    }
+
+    #[test]
+    fn mistakes_get_an_answer_that_helps() {
+        let hint = |text| refused(text).hint.unwrap_or_default();
+        assert_eq!(hint("@s list-tools"), "Did you mean: drowse @s tools-list");
+        assert_eq!(hint("conect x"), "Did you mean: drowse connect");
+        assert!(hint("tools-list").starts_with("drowse @name tools-list [--full]\n"));
+        assert!(hint("mysession").starts_with("a session is written with an @: drowse @mysession"));
+        assert_eq!(hint("mcp.json:files"), "to use a server: drowse connect mcp.json:files");
+        assert!(refused("@s prompts-list").message.contains("later release"));
+        assert!(refused("@s tools-call").message.contains("<tool>"));
+        assert!(refused("@ ping").message.contains("not a session name"));
+        assert!(refused("@a @b ping").message.contains("two sessions"));
+        assert!(refused("clean @s").message.contains("`@s`"));
+        assert!(refused("@s clean").message.contains("does not take a session"));
+        assert!(refused("@s ping --timeout 1 --timeout 2").message.contains("given twice"));
+        assert!(refused("@s ping --timeout").message.contains("needs a value"));
+        assert!(refused("@s logs -n x").message.contains("whole number"));
+        assert!(refused("connect --env =x -- cat").message.contains("NAME"));
+    }
+
+    #[test]
+    fn help_is_found_wherever_it_is_asked() {
+        let shown = |text| match command_of(text) {
+            Command::Show(shown) => shown,
+            other => panic!("{text}: {other:?}"),
+        };
+        for text in ["--help", "-h", "help", "help --help", "@s --help"] {
+            assert_eq!(shown(text), grammar::overview(), "{text}");
+        }
+        for text in ["tools-call --help", "@s tools-call -h", "help tools-call", "tools-call x --help"] {
+            assert!(shown(text).contains("key=@file"), "{text}");
+        }
+        assert!(shown("connect --help").contains("--idle-timeout"));
+        assert_eq!(
+            command_of("@s tools-call echo --help"),
+            Command::ToolHelp { session: name("s"), tool: "echo".into() }
+        );
+        assert_eq!(
+            command_of("@s tools-call --timeout 5 echo -h"),
+            Command::ToolHelp { session: name("s"), tool: "echo".into() }
+        );
+        assert!(shown("--version").starts_with("drowse "));
+        assert_eq!(
+            connected("connect -- npx --help").target,
+            Target::Command { program: "npx".into(), args: vec!["--help".into()] }
+        );
+    }
+
+    #[test]
+    fn json_is_guessed_from_lines_that_do_not_parse() {
+        let guess = |text: &str| {
+            Globals::guess(&text.split_whitespace().map(OsString::from).collect::<Vec<_>>()).json
+        };
+        assert!(guess("@s --bogus --json") && guess("-j nonsense"));
+        assert!(!guess("connect -- npx --json"));
     }
 }

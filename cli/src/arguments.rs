@@ -39,7 +39,10 @@ const SCHEMA_DEPTH: usize = 8;
 
 impl Arguments {
     /// Reads the words after a tool's name. Stdin is read if and only if one of them is `-`.
-    pub(crate) fn parse(words: &[String], stdin: impl FnOnce() -> io::Result<String>) -> Result<Self, Failure> {
+    pub(crate) fn parse(
+        words: &[String],
+        stdin: impl FnOnce() -> io::Result<String>,
+    ) -> Result<Self, Failure> {
         match words {
             [] => Ok(Self::Pairs(Vec::new())),
             [word] if word == "-" => {
@@ -47,7 +50,9 @@ impl Arguments {
                     .map_err(|error| Failure::usage(format!("cannot read arguments from stdin: {error}")))?;
                 whole(&text, "stdin").map(Self::Whole)
             }
-            [word] if word.trim_start().starts_with(['{', '[']) => whole(word, "the argument").map(Self::Whole),
+            [word] if word.trim_start().starts_with(['{', '[']) => {
+                whole(word, "the argument").map(Self::Whole)
+            }
             words => {
                 let mut pairs: Vec<(String, Value)> = Vec::with_capacity(words.len());
                 for word in words {
@@ -77,12 +82,16 @@ impl Arguments {
         let Self::Pairs(pairs) = self else { return };
         for (key, value) in pairs {
             let Value::Json(text) = value else { continue };
-            let Some(property) = schema.get("properties").and_then(|all| all.get(key.as_str())) else { continue };
+            let Some(property) = schema.get("properties").and_then(|all| all.get(key.as_str())) else {
+                continue;
+            };
             let mut accepted = Vec::new();
             accepted_types(schema, property, SCHEMA_DEPTH, &mut accepted);
             let reads_as = json_type(text);
             let fits = accepted.iter().any(|&kind| {
-                kind == reads_as || (kind == "number" && reads_as == "integer") || (kind == "integer" && is_whole(text))
+                kind == reads_as
+                    || (kind == "number" && reads_as == "integer")
+                    || (kind == "integer" && is_whole(text))
             });
             if !fits && accepted.contains(&"string") {
                 *value = Value::Text(std::mem::take(text));
@@ -129,7 +138,9 @@ fn whole(text: &str, source: &str) -> Result<String, Failure> {
     let raw: &RawValue = serde_json::from_str(text)
         .map_err(|error| Failure::usage(format!("{source} is not valid JSON: {error}")))?;
     if !raw.get().starts_with('{') {
-        return Err(Failure::usage(format!("{source} must be a JSON object, as in '{{\"key\": \"value\"}}'")));
+        return Err(Failure::usage(format!(
+            "{source} must be a JSON object, as in '{{\"key\": \"value\"}}'"
+        )));
     }
     Ok(single_line(raw.get()))
 }
@@ -246,7 +257,10 @@ mod tests {
     #[test]
     fn every_form() {
         assert_eq!(written(&[]), "{}");
-        assert_eq!(written(&["a:=1", "b:=true", "c:=null", "d:=[1, 2]"]), r#"{"a":1,"b":true,"c":null,"d":[1, 2]}"#);
+        assert_eq!(
+            written(&["a:=1", "b:=true", "c:=null", "d:=[1, 2]"]),
+            r#"{"a":1,"b":true,"c":null,"d":[1, 2]}"#
+        );
         assert_eq!(written(&["a:=hello world", "b:=\"1\"", "c:="]), r#"{"a":"hello world","b":"1","c":""}"#);
         assert_eq!(written(&["a=1", "b=x:=y", "c=a=b"]), r#"{"a":"1","b":"x:=y","c":"a=b"}"#);
         assert_eq!(written(&["handle:=@apify"]), r#"{"handle":"@apify"}"#);
@@ -292,7 +306,16 @@ mod tests {
 
     #[test]
     fn malformed_words_are_usage_errors() {
-        for words in [&["a"][..], &[":=1"], &["=1"], &["a ", ":=", "1"], &["a :=1"], &["-", "a:=1"], &["{}", "a:=1"], &["[1]"]] {
+        for words in [
+            &["a"][..],
+            &[":=1"],
+            &["=1"],
+            &["a ", ":=", "1"],
+            &["a :=1"],
+            &["-", "a:=1"],
+            &["{}", "a:=1"],
+            &["[1]"],
+        ] {
             let failure = parse(words).unwrap_err();
             assert_eq!(failure.kind, "usage", "{words:?}");
         }

@@ -139,8 +139,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_one_document_with_the_four_fields() {
-        let failure =
-            Failure::new(Exit::Network, "timeout", "no answer within 5 s").with_ran(Ran::Unknown);
+        let failure = Failure::new(Exit::Network, "timeout", "no answer within 5 s").with_ran(Ran::Unknown);
         assert_eq!(
             failure.to_json(),
             r#"{"error":"no answer within 5 s","code":3,"kind":"timeout","ran":"unknown"}"#
@@ -149,9 +148,10 @@ mod tests {
 
     #[test]
     fn extras_stand_under_one_key_only() {
-        let mut failure = Failure::new(Exit::Server, "server-error", "nope").with_hint("drowse @a tools-list");
+        let mut failure =
+            Failure::new(Exit::Server, "server-error", "nope").with_hint("drowse @a tools-list");
         failure.rpc = Some(RpcError { code: -32602, message: "nope".into(), data: Some("[1]".into()) });
-        let document: serde_json::Value = serde_json::from_str(&failure.to_json()).unwrap();
+        let document: Value = serde_json::from_str(&failure.to_json()).unwrap();
         let keys: Vec<_> = document.as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys, ["error", "code", "kind", "_drowse"]);
         assert_eq!(document["_drowse"]["rpc"], json!({"code": -32602, "message": "nope", "data": [1]}));

@@ -5,6 +5,7 @@
 //! which is what keeps a warm `tools-call` near the cost of an empty program.
 
 use clap::{Arg, ArgAction, Command};
+use drowse_runtime::suggest::nearest;
 
 /// One verb of the command line.
 #[derive(Debug)]
@@ -79,7 +80,13 @@ pub(crate) const VERBS: &[Verb] = &[
         build: |command| {
             command
                 .arg(positional("tool", "Name of the tool").required(true))
-                .arg(positional("arguments", "key:=json, key=string, key=@file, one {…} object, or - for stdin").num_args(0..))
+                .arg(
+                    positional(
+                        "arguments",
+                        "key:=json, key=string, key=@file, one {…} object, or - for stdin",
+                    )
+                    .num_args(0..),
+                )
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
         },
     },
@@ -119,7 +126,10 @@ pub(crate) const VERBS: &[Verb] = &[
         details: "Starts nothing and counts as no activity.",
         build: |command| {
             command
-                .arg(value("lines", Some('n'), "N", "Show the last N lines (all of them: 0)").default_value("100"))
+                .arg(
+                    value("lines", Some('n'), "N", "Show the last N lines (all of them: 0)")
+                        .default_value("100"),
+                )
                 .arg(switch("follow", Some('f'), "Go on showing lines as they come, until Ctrl-C"))
         },
     },
@@ -166,8 +176,14 @@ pub(crate) const VERBS: &[Verb] = &[
 ];
 
 /// Bare `drowse` and `@name`: the flags that every verb takes, and nothing else.
-pub(crate) const BARE: Verb =
-    Verb { name: "", session: Session::Optional, about: "", usage: "", details: "", build: |command| command };
+pub(crate) const BARE: Verb = Verb {
+    name: "",
+    session: Session::Optional,
+    about: "",
+    usage: "",
+    details: "",
+    build: |command| command,
+};
 
 /// Long and short names of every flag that is followed by a value, whatever the verb. The splitter needs them before
 /// it knows the verb; a test holds this list against the commands.
@@ -279,19 +295,10 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
         "tools-schema" | "tool-get" => "tools-get",
         typed => match reversed.as_deref().and_then(verb) {
             Some(verb) => verb.name,
-            None => return closest(typed, visible()),
+            None => return nearest(typed, visible()),
         },
     };
     (!wanted.is_empty()).then_some(wanted).and_then(verb).map(|verb| verb.name)
-}
-
-/// The candidate that differs least from what was typed, if it differs little.
-pub(crate) fn closest<'a>(typed: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (strsim::damerau_levenshtein(typed, candidate), candidate))
-        .filter(|&(distance, candidate)| distance <= 1 + candidate.len().min(typed.len()) / 5)
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
 }
 
 /// The clap command of one verb. Its help flag is a plain switch: `args` decides what help is shown.
@@ -351,10 +358,20 @@ pub(crate) fn overview() -> String {
 fn connect(command: Command) -> Command {
     command
         .arg(positional("server", "file:entry of an MCP configuration file").num_args(0..=2))
-        .arg(value("idle-timeout", None, "DURATION", "Let the server go after that long without use (600, 10m; 0: never)"))
+        .arg(value(
+            "idle-timeout",
+            None,
+            "DURATION",
+            "Let the server go after that long without use (600, 10m; 0: never)",
+        ))
         .arg(
-            value("env", None, "NAME[=VALUE]", "Pin another variable of your environment, or set one; repeatable")
-                .action(ArgAction::Append),
+            value(
+                "env",
+                None,
+                "NAME[=VALUE]",
+                "Pin another variable of your environment, or set one; repeatable",
+            )
+            .action(ArgAction::Append),
         )
         .arg(switch("lazy", None, "Register only; start the server with the first command"))
         .arg(

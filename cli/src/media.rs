@@ -74,7 +74,8 @@ fn gif(bytes: &[u8]) -> Option<(u32, u32)> {
 }
 
 fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
-    let chunk = bytes.get(12..).filter(|_| bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"))?;
+    let chunk =
+        bytes.get(12..).filter(|_| bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"))?;
     match chunk.get(..4)? {
         b"VP8 " => Some((le(chunk.get(14..16)?) & 0x3fff, le(chunk.get(16..18)?) & 0x3fff)),
         b"VP8L" => {

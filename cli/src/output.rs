@@ -76,7 +76,9 @@ impl Output {
     }
 
     fn cut<'a>(&self, text: &'a str) -> &'a str {
-        let Some((at, _)) = self.max_chars.and_then(|limit| text.char_indices().nth(limit)) else { return text };
+        let Some((at, _)) = self.max_chars.and_then(|limit| text.char_indices().nth(limit)) else {
+            return text;
+        };
         let _ = writeln!(io::stderr(), "(cut after {} characters)", self.max_chars.unwrap_or_default());
         &text[..at]
     }

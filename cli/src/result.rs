@@ -131,6 +131,19 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(result: &'a [u8]) -> Result<T, Failur
     serde_json::from_slice(result).map_err(|error| malformed(error.to_string()))
 }
 
+/// Refuses a result that is only half of one: the server wants input that this release cannot give.
+pub(crate) fn check_complete(verdict: &Verdict<'_>) -> Result<(), Failure> {
+    match verdict.result_type.as_deref() {
+        None | Some("complete") => Ok(()),
+        Some("input_required") => Err(Failure::new(
+            Exit::Server,
+            "unsupported",
+            "the server asks for input to go on; answering it comes with a later release",
+        )),
+        Some(other) => Err(malformed(format!("its type is `{other}`"))),
+    }
+}
+
 fn malformed(why: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Server, "invalid-answer", format!("the server's answer cannot be understood: {why}"))
 }

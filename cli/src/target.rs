@@ -23,9 +23,9 @@ impl Target {
             Self::Command { program, args } => {
                 let stem = file_stem(program);
                 let launches = LAUNCHERS.contains(&stem) || stem.starts_with("python");
-                let script = args
-                    .iter()
-                    .find(|arg| !arg.starts_with('-') && !arg.contains('=') && !LAUNCHER_VERBS.contains(&arg.as_str()));
+                let script = args.iter().find(|arg| {
+                    !arg.starts_with('-') && !arg.contains('=') && !LAUNCHER_VERBS.contains(&arg.as_str())
+                });
                 script.filter(|_| launches).map_or(stem, |script| file_stem(script))
             }
         };
@@ -45,8 +45,10 @@ impl Target {
 }
 
 /// Programs that only start another one.
-const LAUNCHERS: &[&str] =
-    &["npx", "bunx", "uvx", "pnpx", "pnpm", "npm", "yarn", "bun", "uv", "pipx", "deno", "node", "tsx", "env", "docker"];
+const LAUNCHERS: &[&str] = &[
+    "npx", "bunx", "uvx", "pnpx", "pnpm", "npm", "yarn", "bun", "uv", "pipx", "deno", "node", "tsx", "env",
+    "docker",
+];
 
 /// Their first words, which are not the program either.
 const LAUNCHER_VERBS: &[&str] = &["run", "exec", "dlx", "x", "tool"];
@@ -64,7 +66,9 @@ pub(crate) fn parse(servers: &[&str], mut command: Vec<String>) -> Result<Target
             Ok(Target::Command { program, args: command })
         }
         ([server], true) => server_form(server, &|path| path.exists()),
-        ([server], false) => Err(Failure::usage(format!("two servers: `{server}`, and the command after --"))),
+        ([server], false) => {
+            Err(Failure::usage(format!("two servers: `{server}`, and the command after --")))
+        }
         ([first, second, ..], _) => Err(Failure::usage(format!("two servers: `{first}` and `{second}`"))
             .with_hint("a command goes after --: drowse connect @name -- <command>…")),
     }
@@ -123,7 +127,8 @@ fn is_host(word: &str) -> bool {
                 && !label.starts_with('-')
                 && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
         });
-    let file_like = [".json", ".jsonc", ".json5", ".toml", ".yaml", ".yml"].iter().any(|end| host.ends_with(end));
+    let file_like =
+        [".json", ".jsonc", ".json5", ".toml", ".yaml", ".yml"].iter().any(|end| host.ends_with(end));
     labels && !file_like && (host == "localhost" || host.contains('.') || port.is_some())
 }
 
@@ -165,9 +170,14 @@ mod tests {
 
     #[test]
     fn later_forms_say_so() {
-        for word in
-            ["https://mcp.example.com/mcp", "http://127.0.0.1:99", "mcp.example.com", "localhost:8080", "127.0.0.1:99/mcp", "[::1]:80"]
-        {
+        for word in [
+            "https://mcp.example.com/mcp",
+            "http://127.0.0.1:99",
+            "mcp.example.com",
+            "localhost:8080",
+            "127.0.0.1:99/mcp",
+            "[::1]:80",
+        ] {
             let failure = form(word, &[]).unwrap_err();
             assert_eq!(failure.kind, "unsupported", "{word}");
             assert!(failure.message.contains("later release"), "{}", failure.message);

@@ -74,7 +74,11 @@ impl Rendered {
         }
         let mut saved = Vec::new();
         for (index, part) in self.parts.iter().enumerate() {
-            let target = if self.parts.len() == 1 { path.to_owned() } else { numbered(path, index + 1, part.extension) };
+            let target = if self.parts.len() == 1 {
+                path.to_owned()
+            } else {
+                numbered(path, index + 1, part.extension)
+            };
             write(&target, &part.bytes)?;
             saved.push(format!("saved {} ({})", target.display(), size(part.bytes.len())));
         }
@@ -129,8 +133,9 @@ fn numbered(path: &Path, number: usize, extension: Option<&str>) -> PathBuf {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes)
-        .map_err(|error| Failure::new(Exit::Usage, "output", format!("cannot write {}: {error}", path.display())))
+    fs::write(path, bytes).map_err(|error| {
+        Failure::new(Exit::Usage, "output", format!("cannot write {}: {error}", path.display()))
+    })
 }
 
 #[cfg(test)]
@@ -183,7 +188,8 @@ mod tests {
 
     #[test]
     fn resources() {
-        let result = r#"{"contents":[{"uri":"a://b","blob":"Zm9v","mimeType":"application/pdf"},{"uri":"a://c"}]}"#;
+        let result =
+            r#"{"contents":[{"uri":"a://b","blob":"Zm9v","mimeType":"application/pdf"},{"uri":"a://c"}]}"#;
         let rendered = Rendered::resource(read(result.as_bytes()).unwrap());
         assert_eq!(rendered.text, "[a://b application/pdf, 3 B]\n[a://c is empty]\n");
     }

@@ -26,15 +26,7 @@ pub(crate) struct Info<'a> {
 impl Info<'_> {
     /// The handshake byte for byte, with one more member, `_drowse`.
     pub(crate) fn to_json(&self, extra: &Map<String, Value>) -> String {
-        let extra = Value::from(extra.clone());
-        let handshake = self.handshake.get().trim_end();
-        match handshake.strip_suffix('}') {
-            Some(members) => {
-                let comma = if members.trim_end().ends_with('{') { "" } else { "," };
-                format!("{members}{comma}\"_drowse\":{extra}}}")
-            }
-            None => handshake.to_owned(),
-        }
+        with_member(self.handshake.get(), "_drowse", &Value::from(extra.clone()).to_string())
     }
 
     /// Who the server is, what it can do, and how it wants to be used.
@@ -57,7 +49,8 @@ impl Info<'_> {
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let _ = writeln!(text, "Capabilities: {names}");
         }
-        if let Some(instructions) = handshake["instructions"].as_str().filter(|text| !text.trim().is_empty()) {
+        if let Some(instructions) = handshake["instructions"].as_str().filter(|text| !text.trim().is_empty())
+        {
             text.push_str("Instructions:\n");
             for line in Sanitized(instructions.trim()).to_string().lines() {
                 let _ = writeln!(text, "{}", format!("  {line}").trim_end());
@@ -65,6 +58,13 @@ impl Info<'_> {
         }
         text
     }
+}
+
+/// A JSON object with one more member at its end, every byte before it as it was.
+pub(crate) fn with_member(object: &str, key: &str, value: &str) -> String {
+    let Some(members) = object.trim_end().strip_suffix('}') else { return object.to_owned() };
+    let comma = if members.trim_end().ends_with('{') { "" } else { "," };
+    format!("{members}{comma}\"{key}\":{value}}}")
 }
 
 #[cfg(test)]
@@ -82,7 +82,10 @@ mod tests {
         let extra = json!({"name": "@s"}).as_object().unwrap().clone();
         let source = info(r#"{"serverInfo":{"name":"x"}, "n":1.0e2 }"#);
         let info_: Info<'_> = serde_json::from_str(&source).unwrap();
-        assert_eq!(info_.to_json(&extra), r#"{"serverInfo":{"name":"x"}, "n":1.0e2 ,"_drowse":{"name":"@s"}}"#);
+        assert_eq!(
+            info_.to_json(&extra),
+            r#"{"serverInfo":{"name":"x"}, "n":1.0e2 ,"_drowse":{"name":"@s"}}"#
+        );
         let source = info("{ }");
         let info_: Info<'_> = serde_json::from_str(&source).unwrap();
         assert_eq!(info_.to_json(&extra), r#"{ "_drowse":{"name":"@s"}}"#);

@@ -135,7 +135,9 @@ fn hints(session: &Listed) -> Vec<String> {
     let because = session.known.as_ref().and_then(|known| known.message.as_deref());
     let because = because.map(|message| one_line(message, 160));
     match session.state {
-        State::Live | State::Connecting | State::Reconnecting | State::Suspended | State::Closed => Vec::new(),
+        State::Live | State::Connecting | State::Reconnecting | State::Suspended | State::Closed => {
+            Vec::new()
+        }
         State::Idle => vec![format!("wakes on next use, e.g. drowse {name} tools-list")],
         State::Dormant => vec![format!("starts on first use, e.g. drowse {name} tools-list")],
         State::Disconnected => vec![format!("does not answer; drowse {name} restart")],
@@ -144,7 +146,9 @@ fn hints(session: &Listed) -> Vec<String> {
             .chain([format!("starts again on next use, e.g. drowse {name} ping; why: drowse {name} logs")])
             .collect(),
         State::Unauthorized => vec![format!("refused our credentials; drowse {name} logs")],
-        State::Expired => vec![format!("its state is gone; starts fresh on next use, e.g. drowse {name} tools-list")],
+        State::Expired => {
+            vec![format!("its state is gone; starts fresh on next use, e.g. drowse {name} tools-list")]
+        }
     }
 }
 
@@ -167,7 +171,8 @@ mod tests {
             created: 5,
             other: Map::new(),
         };
-        let known = StateRecord { server_pid: Some(7), generation: 3, state, since: 9, ..StateRecord::dormant() };
+        let known =
+            StateRecord { server_pid: Some(7), generation: 3, state, since: 9, ..StateRecord::dormant() };
         Listed {
             name: SessionName::new("s").unwrap(),
             record: Ok(record),
@@ -194,7 +199,14 @@ mod tests {
 
     #[test]
     fn every_state_has_its_word_and_a_next_command_where_one_is_needed() {
-        for state in [State::Dormant, State::Idle, State::Disconnected, State::Crashed, State::Unauthorized, State::Expired] {
+        for state in [
+            State::Dormant,
+            State::Idle,
+            State::Disconnected,
+            State::Crashed,
+            State::Unauthorized,
+            State::Expired,
+        ] {
             let text = entry(&session(state), 2);
             assert!(text.contains(state.as_str()), "{text}");
             assert!(text.contains("\n  ↳ ") && text.contains("drowse @s "), "{text}");

@@ -111,7 +111,12 @@ fn arguments(tool: &Value) -> Vec<Argument> {
         .map(|(name, property)| {
             let property = resolved(schema, property);
             let mut facts = Vec::new();
-            for (key, word) in [("default", "default"), ("minimum", "at least"), ("maximum", "at most"), ("format", "format")] {
+            for (key, word) in [
+                ("default", "default"),
+                ("minimum", "at least"),
+                ("maximum", "at most"),
+                ("format", "format"),
+            ] {
                 if let Some(value) = property.get(key).filter(|value| !value.is_null()) {
                     facts.push((word, value.to_string()));
                 }
@@ -150,7 +155,9 @@ fn kind(schema: &Value, property: &Value, depth: usize) -> String {
         _ => {
             let alternatives = property["anyOf"].as_array().or_else(|| property["oneOf"].as_array());
             match alternatives {
-                Some(list) => list.iter().map(|one| kind(schema, one, depth - 1)).collect::<Vec<_>>().join("|"),
+                Some(list) => {
+                    list.iter().map(|one| kind(schema, one, depth - 1)).collect::<Vec<_>>().join("|")
+                }
                 None if property["properties"].is_object() => "object".to_owned(),
                 None => "any".to_owned(),
             }
@@ -208,17 +215,32 @@ mod tests {
     #[test]
     fn details_show_everything() {
         let text = details(&tool());
-        for part in ["search - Search", "  Finds things.\n\n  Slowly.", "query  string, required", "limit  integer, default 10, at most 50", "How many"] {
+        for part in [
+            "search - Search",
+            "  Finds things.\n\n  Slowly.",
+            "query  string, required",
+            "limit  integer, default 10, at most 50",
+            "How many",
+        ] {
             assert!(text.contains(part), "{part:?} in {text}");
         }
-        assert!(details(&json!({"name": "bare", "inputSchema": {"type": "object"}})).ends_with("Arguments: none\n"));
+        assert!(
+            details(&json!({"name": "bare", "inputSchema": {"type": "object"}}))
+                .ends_with("Arguments: none\n")
+        );
         assert!(help("@s", &tool()).contains("drowse @s tools-call search query:=<string>\n"));
     }
 
     #[test]
     fn odd_and_hostile_schemas_are_shown_and_harm_nothing() {
-        for schema in [json!(null), json!(3), json!({"properties": [1]}), json!({"properties": {"a": 7}}),
-            json!({"properties": {"a": {"$ref": "#/properties/a"}}}), json!({"properties": {"a\n\u{1b}": {"type": "x\u{1b}"}}})] {
+        for schema in [
+            json!(null),
+            json!(3),
+            json!({"properties": [1]}),
+            json!({"properties": {"a": 7}}),
+            json!({"properties": {"a": {"$ref": "#/properties/a"}}}),
+            json!({"properties": {"a\n\u{1b}": {"type": "x\u{1b}"}}}),
+        ] {
             let tool = json!({"name": "t\u{1b}[2J", "description": "d\u{7}", "inputSchema": schema});
             for text in [summary(&tool), details(&tool), help("@s", &tool)] {
                 assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
