@@ -407,7 +407,7 @@ fn text(word: &OsStr) -> Result<String, Failure> {
 }
 
 fn verb_help(verb: &Verb) -> String {
-    grammar::command(verb).render_long_help().to_string()
+    grammar::command(verb).render_help().to_string()
 }
 
 /// What clap refused, in our own words, with what to do.

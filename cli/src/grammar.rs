@@ -35,7 +35,7 @@ pub(crate) const VERBS: &[Verb] = &[
         name: "connect",
         session: Session::Optional,
         about: "Create a session, or reconnect one, and start its server",
-        usage: "<file:entry> [@name] | [@name] -- <command>…",
+        usage: "[flags] <file:entry> [@name]\n       drowse connect [flags] [@name] -- <command>…",
         details: CONNECT_DETAILS,
         build: connect,
     },
@@ -233,30 +233,32 @@ const LATER_FLAGS: &[&str] = &[
 ];
 
 const CONNECT_DETAILS: &str = "\
-The server is an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. Without @name one is
-derived from the entry or the command. On an existing name with the same target the settings stay, except those given.
+The server is an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. Without @name a name \
+is derived from the entry or the command. On an existing name with the same target its settings stay, except those \
+given now.
 
 Asleep and awake:
-  --idle-timeout lets the server go after that long without use; the session stays, and its next command wakes a fresh
-  server. 0, or no such flag, means never. An operation counts from its start to its end; while anything is in flight
-  nothing sleeps, and when the last one ends a full period starts. What the server sends by itself, `drowse` (the
-  list), `logs` and `close` do not count; `ping` does.
-  State that lives only in the server process is lost when it sleeps.
-  --lazy registers the session without starting anything; the first command does.
+  --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
+  fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
+  An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
+  ends, a full period starts. `ping` counts. What the server sends by itself does not, nor do `drowse` (the list), \
+  `logs` and `close`.
+  --lazy registers the session and starts nothing; its first command does.
 
-The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so the session
-wakes the same from anywhere. Name others with --env.";
+The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so that the \
+session wakes the same from anywhere. Name others with --env.";
 
 const CALL_DETAILS: &str = "\
 Arguments:
   key:=json     a number, boolean, null, array, object or string; what is not JSON is a string.
-                A parameter that the tool declares as a string gets the characters: id:=123 sends \"123\".
+                For a parameter declared as a string, id:=123 sends \"123\".
   key=string    always a string
-  key=@file     the file's text, as a string (for a string that starts with @, write key:=@text)
+  key=@file     the file's text, as a string (a string that starts with @: key:=@text)
   {…}           the whole object
   -             the whole object, from stdin (only then stdin is read)
 
-`drowse @name tools-call <tool> --help` shows what that tool takes. Exit status: 0, or 2 if the tool reports an error.";
+`drowse @name tools-call <tool> --help` shows what that tool takes.
+Exit status: 0, or 2 if the tool reports an error.";
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -314,7 +316,7 @@ pub(crate) fn command(verb: &Verb) -> Command {
         .args_override_self(false)
         .about(verb.about)
         .after_help(verb.details)
-        .override_usage(line.trim_end().to_owned() + if verb.usage.contains('-') { "" } else { " [flags]" })
+        .override_usage(line.trim_end().to_owned() + if verb.usage.contains("[flags]") { "" } else { " [flags]" })
         .max_term_width(110);
     (verb.build)(command)
         .arg(value("timeout", None, "DURATION", timeout_help(verb.name)))
@@ -357,7 +359,7 @@ pub(crate) fn overview() -> String {
 
 fn connect(command: Command) -> Command {
     command
-        .arg(positional("server", "file:entry of an MCP configuration file").num_args(0..=2))
+        .arg(positional("server", "file:entry of an MCP configuration file").num_args(0..=2).hide(true))
         .arg(value(
             "idle-timeout",
             None,
@@ -379,6 +381,7 @@ fn connect(command: Command) -> Command {
                 .value_name("COMMAND")
                 .help("The server's command and its arguments, after --")
                 .num_args(0..)
+                .hide(true)
                 .last(true),
         )
 }

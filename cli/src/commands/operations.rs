@@ -3,6 +3,7 @@
 //! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Instant;
 
 use drowse_runtime::caller::{Caller, Request, Sessions};
 use drowse_runtime::home::SessionName;
@@ -13,7 +14,7 @@ use super::Context;
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::result::Page;
-use crate::text::one_line;
+use crate::text::{duration, one_line};
 
 /// A server that hands out more pages than this never ends its list.
 const MAX_PAGES: usize = 10_000;
@@ -61,7 +62,9 @@ impl Operations<'_> {
             timeout: self.context.timeout,
             progress: if self.progress { Some(&mut show) } else { None },
         };
+        let start = Instant::now();
         let reply = self.caller.call(request);
+        self.context.output.detail(format_args!("{method} took {}", duration(start.elapsed())));
         if shown {
             let _ = write!(io::stderr(), "\r\u{1b}[K");
         }
