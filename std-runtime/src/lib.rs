@@ -3,11 +3,14 @@
 pub mod builtin;
 pub mod caller;
 pub mod config;
+pub mod credential;
 pub mod expand;
 pub mod home;
 pub mod lock;
 pub mod log;
+pub mod process;
 pub mod record;
 pub mod suggest;
+mod sys;
 pub mod wait;
 pub mod wire;

@@ -14,9 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::home::{Home, HomeError, SessionName};
+use crate::process::ProcessIdentity;
 
 /// The schema of both records that this build writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;
@@ -24,11 +24,11 @@ pub const SCHEMA: u32 = 1;
 /// A record larger than this is not ours.
 const MAX_RECORD: u64 = 16 << 20;
 
-/// What a session runs.
+/// Where a session's command comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
-    /// A command given on the command line.
+    /// The command line.
     Command,
     /// An entry of a configuration file.
     Entry {
@@ -39,33 +39,37 @@ pub enum Target {
     },
 }
 
-/// What is wanted of a session. Strings from a configuration keep their `${VAR}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What is wanted of a session. Strings from a configuration file keep their `${VAR}`; values of variables
+/// are in the credential store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRecord {
     /// The schema version.
     pub schema: u32,
-    /// Where the command came from.
+    /// Where the command comes from.
     pub target: Target,
-    /// The program, not expanded.
+    /// The program.
     pub command: String,
-    /// Its arguments, not expanded.
+    /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Its working directory, not expanded.
+    /// Its working directory.
     pub cwd: String,
-    /// The variables of its environment: a template that is expanded at each start, or `None` where the
-    /// value is in the credential store.
+    /// The environment that the entry names: a template that is expanded at each start, or `None` where the
+    /// entry had a literal value, which is in the credential store.
     #[serde(default)]
     pub env: BTreeMap<String, Option<String>>,
-    /// What the user or the entry set.
-    #[serde(flatten)]
+    /// The variables that were given with `--env`; their values are in the credential store.
+    #[serde(default)]
+    pub pins: Vec<String>,
+    /// The settings in force.
+    #[serde(default)]
     pub settings: Settings,
+    /// Those of them that were given on the command line, and so outlive an edit of the entry.
+    #[serde(default)]
+    pub given: Settings,
     /// When the session was made, in milliseconds since 1970.
     pub created: u64,
-    /// What a newer build of the same schema wrote and this one does not know.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
 }
 
 /// Settings of a session; an absent one has its default.
@@ -203,20 +207,6 @@ impl fmt::Display for State {
     }
 }
 
-/// A process, told apart from any other that has or had its number.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BridgeIdentity {
-    /// Its number.
-    pub pid: u32,
-    /// When it started, in clock ticks since boot (field 22 of `/proc/<pid>/stat`).
-    pub started: u64,
-    /// The boot that it belongs to.
-    pub boot_id: String,
-    /// The pid namespace that the number belongs to (the inode of `/proc/self/ns/pid`).
-    pub pid_ns: u64,
-}
-
 /// What a negotiation found, so that the next start need not probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -228,7 +218,7 @@ pub struct EraMemory {
 }
 
 /// What is known of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateRecord {
     /// The schema version.
@@ -243,7 +233,7 @@ pub struct StateRecord {
     pub since: u64,
     /// The bridge that wrote this.
     #[serde(default)]
-    pub bridge: Option<BridgeIdentity>,
+    pub bridge: Option<ProcessIdentity>,
     /// The server's process.
     #[serde(default)]
     pub server_pid: Option<u32>,
@@ -265,9 +255,6 @@ pub struct StateRecord {
     /// The last lines of the server's stderr.
     #[serde(default)]
     pub stderr: Option<String>,
-    /// What a newer build of the same schema wrote and this one does not know.
-    #[serde(flatten)]
-    pub other: Map<String, Value>,
 }
 
 impl StateRecord {
@@ -288,7 +275,6 @@ impl StateRecord {
             retry_at: None,
             message: None,
             stderr: None,
-            other: Map::new(),
         }
     }
 }
@@ -405,16 +391,31 @@ pub(crate) enum Durability {
     Lazy,
 }
 
+/// A JSON document of drowse's own, with a schema version.
+pub(crate) trait Document: Serialize + DeserializeOwned {
+    /// Its version.
+    fn schema(&self) -> u32;
+}
+
+impl Document for SessionRecord {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+impl Document for StateRecord {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
 #[derive(Deserialize)]
 struct SchemaOnly {
     schema: u32,
 }
 
-/// Reads one JSON document with a `schema` member.
-pub(crate) fn read<T: DeserializeOwned>(
-    path: &Path,
-    fix: impl Fn() -> String,
-) -> Result<Option<T>, RecordError> {
+/// Reads a document; `None` if there is no file, or an empty one.
+pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -430,26 +431,31 @@ pub(crate) fn read<T: DeserializeOwned>(
     if bytes.is_empty() {
         return Ok(None);
     }
-    // The version is looked at first in a document that this build cannot parse, and always in the end.
-    let schema = |bytes: &[u8]| serde_json::from_slice::<SchemaOnly>(bytes).map(|only| only.schema);
-    match serde_json::from_slice(&bytes) {
-        Ok(record) => match schema(&bytes) {
-            Ok(schema) if schema > SCHEMA => Err(RecordError::Newer { path: path.to_owned(), schema }),
-            _ => Ok(Some(record)),
-        },
-        Err(error) => match schema(&bytes) {
-            Ok(schema) if schema > SCHEMA => Err(RecordError::Newer { path: path.to_owned(), schema }),
-            _ => Err(malformed(error.to_string())),
+    let newer = |schema: u32| RecordError::Newer { path: path.to_owned(), schema };
+    match serde_json::from_slice::<T>(&bytes) {
+        Ok(record) if record.schema() <= SCHEMA => Ok(Some(record)),
+        Ok(record) => Err(newer(record.schema())),
+        // A newer one may have another shape: then its version says more than what is wrong with it.
+        Err(error) => match serde_json::from_slice::<SchemaOnly>(&bytes) {
+            Ok(only) if only.schema > SCHEMA => Err(newer(only.schema)),
+            _ => Err(malformed(defect(&error))),
         },
     }
 }
 
+/// What is wrong, and where, without a word of the content: it may be secret.
+fn defect(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let what = match error.classify() {
+        Category::Eof => return "it is cut off".to_owned(),
+        Category::Syntax => "not JSON",
+        Category::Data | Category::Io => "not the expected shape",
+    };
+    format!("{what} at line {} column {}", error.line(), error.column())
+}
+
 /// Replaces a file by one JSON document: readers see the old one or the new one, never a part.
-pub(crate) fn write<T: Serialize>(
-    path: &Path,
-    record: &T,
-    durability: Durability,
-) -> Result<(), RecordError> {
+pub(crate) fn write<T: Document>(path: &Path, record: &T, durability: Durability) -> Result<(), RecordError> {
     let refused = |e: io::Error| HomeError::io("write", path, e);
     let directory = path.parent().unwrap_or(Path::new("/"));
     let mut bytes = serde_json::to_vec(record).map_err(|e| refused(e.into()))?;
@@ -474,5 +480,153 @@ fn plain(error: io::Error) -> io::Error {
     match inner.and_then(|e| e.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error) {
         Some(code) => io::Error::from_raw_os_error(code),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, Home, SessionName) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("h"), None);
+        home.prepare().unwrap();
+        (dir, home, SessionName::new("x").unwrap())
+    }
+
+    fn session() -> SessionRecord {
+        SessionRecord {
+            schema: SCHEMA,
+            target: Target::Entry { file: "/c.json".into(), entry: "e".into() },
+            command: "${CMD}".into(),
+            args: vec!["-y".into()],
+            cwd: "/w".into(),
+            env: BTreeMap::from([("A".into(), None), ("B".into(), Some("${B}".into()))]),
+            pins: vec!["P".into()],
+            settings: Settings { idle_timeout_secs: Some(0), ..Settings::default() },
+            given: Settings::default(),
+            created: 7,
+        }
+    }
+
+    #[test]
+    fn records_come_back_as_they_were_written() {
+        let (_dir, home, name) = home();
+        assert_eq!(read_session(&home, &name).unwrap(), None);
+        assert_eq!(read_state(&home, &name).unwrap(), None);
+        write_session(&home, &name, &session()).unwrap();
+        assert_eq!(read_session(&home, &name).unwrap(), Some(session()));
+        let state = StateRecord {
+            generation: 3,
+            marker: "ab".into(),
+            bridge: Some(ProcessIdentity::of_self().unwrap()),
+            era: Some(EraMemory { era: "modern".into(), protocol_version: "2026-07-28".into() }),
+            crashes: vec![1, 2],
+            retry_at: Some(9),
+            ..StateRecord::dormant()
+        };
+        write_state(&home, &name, &state).unwrap();
+        assert_eq!(read_state(&home, &name).unwrap(), Some(state));
+        assert_eq!(names(&home).unwrap(), std::slice::from_ref(&name));
+        let files: Vec<_> =
+            fs::read_dir(home.session(&name)).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(files.len(), 2, "no temporary file stays: {files:?}");
+        assert_eq!(fs::metadata(home.session_file(&name)).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(home.session(&name)).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn the_shape_of_a_state_on_disk() {
+        let text = r#"{"schema":1,"generation":4,"marker":"ff","state":"crashed","since":5,"bridge":{"pid":1,
+            "started":2,"bootId":"b","pidNs":3},"serverPid":9,"ended":true,"era":{"era":"legacy",
+            "protocolVersion":"2025-06-18"},"crashes":[6],"retryAt":7,"message":"m","stderr":"s","later":{}}"#;
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        fs::write(home.state_file(&name), text).unwrap();
+        let state = read_state(&home, &name).unwrap().unwrap();
+        assert_eq!((state.state, state.server_pid, state.retry_at), (State::Crashed, Some(9), Some(7)));
+        assert_eq!(state.bridge.unwrap().pid_ns, 3);
+        // The least that a bridge may write.
+        fs::write(
+            home.state_file(&name),
+            r#"{"schema":1,"generation":1,"marker":"f","state":"live","since":0}"#,
+        )
+        .unwrap();
+        assert!(!read_state(&home, &name).unwrap().unwrap().ended);
+    }
+
+    #[test]
+    fn truncated_and_malformed_records_name_the_file_and_the_way_out() {
+        let (_dir, home, name) = home();
+        write_session(&home, &name, &session()).unwrap();
+        let whole = fs::read(home.session_file(&name)).unwrap();
+        for cut in [1, whole.len() / 2, whole.len() - 2] {
+            fs::write(home.session_file(&name), &whole[..cut]).unwrap();
+            let error = read_session(&home, &name).unwrap_err().to_string();
+            assert!(
+                error.contains("session.json is damaged") && error.contains("drowse close @x"),
+                "{error}"
+            );
+        }
+        for text in ["[]", "null", "{}", r#"{"schema":1}"#, "\u{0}\u{0}"] {
+            fs::write(home.state_file(&name), text).unwrap();
+            let error = read_state(&home, &name).unwrap_err().to_string();
+            assert!(
+                error.contains("state.json is damaged") && error.contains("drowse restart @x"),
+                "{error}"
+            );
+        }
+        // What a power cut leaves of a file that was not synced.
+        fs::write(home.state_file(&name), "").unwrap();
+        assert_eq!(read_state(&home, &name).unwrap(), None);
+        File::create(home.session_file(&name)).unwrap().set_len(MAX_RECORD + 1).unwrap();
+        assert!(read_session(&home, &name).unwrap_err().to_string().contains("more than any record"));
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_whatever_its_shape() {
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        let mut same_shape = serde_json::to_value(session()).unwrap();
+        same_shape["schema"] = 2.into();
+        for text in [same_shape.to_string(), r#"{"schema":9,"everything":"else"}"#.to_owned()] {
+            fs::write(home.session_file(&name), &text).unwrap();
+            let error = read_session(&home, &name).unwrap_err();
+            assert!(matches!(error, RecordError::Newer { .. }), "{error}");
+            assert!(error.to_string().contains("update drowse"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_record() {
+        let (_dir, home, name) = home();
+        write_session(&home, &name, &session()).unwrap();
+        let directory = home.session(&name);
+        if rustix::process::geteuid().is_root() {
+            // Root may write to a read-only directory; not into one that is no directory.
+            let moved = directory.with_extension("moved");
+            fs::rename(&directory, &moved).unwrap();
+            fs::write(&directory, "").unwrap();
+            assert!(write_session(&home, &name, &session()).is_err());
+            assert!(matches!(write_state(&home, &name, &StateRecord::dormant()), Err(RecordError::Home(_))));
+        } else {
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).unwrap();
+            let error = write_state(&home, &name, &StateRecord::dormant()).unwrap_err().to_string();
+            assert!(error.contains("cannot write") && !error.contains(".new-"), "{error}");
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+            assert_eq!(read_session(&home, &name).unwrap(), Some(session()));
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_sessions_are_not_listed() {
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        fs::create_dir(home.sessions().join("not a name")).unwrap();
+        fs::create_dir(home.sessions().join(".new-abc")).unwrap();
+        assert_eq!(names(&home).unwrap(), [name]);
+        assert!(names(&Home::new("/nowhere/at/all".into(), None)).unwrap().is_empty());
     }
 }
