@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
 
 use drowse_runtime::caller::{CallError, RpcError};
 use drowse_runtime::wire::Ran;
@@ -16,7 +17,11 @@ use crate::text::Sanitized;
 
 /// A command that failed, with everything that its user needs to go on.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct Failure(Box<Details>);
+
+/// What a [`Failure`] knows. Boxed there, because a success should not carry room for it.
+#[derive(Debug)]
+pub(crate) struct Details {
     /// One sentence; may hold text from a server, so it is sanitized when shown.
     pub(crate) message: String,
     /// A stable word for programs.
@@ -38,7 +43,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure of the given kind.
     pub(crate) fn new(exit: Exit, kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Details {
             message: message.into(),
             kind: kind.into(),
             exit,
@@ -47,7 +52,7 @@ impl Failure {
             stderr: None,
             rpc: None,
             says_ran: false,
-        }
+        }))
     }
 
     /// A command line that cannot be carried out as written.
@@ -116,6 +121,20 @@ impl Failure {
             }
         }
         text
+    }
+}
+
+impl Deref for Failure {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.0
     }
 }
 

@@ -316,7 +316,9 @@ pub(crate) fn command(verb: &Verb) -> Command {
         .args_override_self(false)
         .about(verb.about)
         .after_help(verb.details)
-        .override_usage(line.trim_end().to_owned() + if verb.usage.contains("[flags]") { "" } else { " [flags]" })
+        .override_usage(
+            line.trim_end().to_owned() + if verb.usage.contains("[flags]") { "" } else { " [flags]" },
+        )
         .max_term_width(110);
     (verb.build)(command)
         .arg(value("timeout", None, "DURATION", timeout_help(verb.name)))

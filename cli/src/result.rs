@@ -44,8 +44,6 @@ pub(crate) struct ToolResult {
     pub(crate) content: Vec<Block>,
     #[serde(default)]
     pub(crate) structured_content: Option<Value>,
-    #[serde(default)]
-    pub(crate) is_error: Option<bool>,
 }
 
 /// The result of `resources/read`.
@@ -175,6 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn the_verdict() {
+        let verdict: Verdict<'_> = read(br#"{"content":[],"isError":true,"resultType":"complete"}"#).unwrap();
+        assert_eq!(verdict.is_error, Some(true));
+        check_complete(&verdict).unwrap();
+        check_complete(&read(b"{}").unwrap()).unwrap();
+        for (result, kind) in [
+            (&br#"{"resultType":"input_required"}"#[..], "unsupported"),
+            (br#"{"resultType":"?"}"#, "invalid-answer"),
+        ] {
+            assert_eq!(check_complete(&read(result).unwrap()).unwrap_err().kind, kind);
+        }
+    }
+
+    #[test]
     fn every_kind_of_block() {
         let result: ToolResult = read(
             br#"{"content":[
@@ -186,10 +198,9 @@ mod tests {
                 {"type":"hologram","text":"x"},
                 {"type":"text","text":3},
                 7
-            ],"isError":true}"#,
+            ]}"#,
         )
         .unwrap();
-        assert_eq!(result.is_error, Some(true));
         let kinds: Vec<_> = result
             .content
             .iter()

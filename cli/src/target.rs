@@ -184,7 +184,7 @@ mod tests {
         }
         let failure = form("mcp.json", &["mcp.json"]).unwrap_err();
         assert_eq!(failure.kind, "unsupported");
-        assert!(failure.hint.unwrap().contains("mcp.json:<entry>"));
+        assert!(failure.hint.as_deref().unwrap().contains("mcp.json:<entry>"));
     }
 
     #[test]

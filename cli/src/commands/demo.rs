@@ -4,10 +4,11 @@
 //! that wakes. Owns its temporary home, and leaves nothing of it, also when it is interrupted.
 
 use std::env;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use drowse_runtime::caller::{Caller, Environment, Request, Sessions, Wait, Wanted, WantedTarget};
+use drowse_runtime::caller::{CallError, Caller, Environment, Request, Sessions, Wait, Wanted, WantedTarget};
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::process::ProcessIdentity;
 use drowse_runtime::record::{Settings, State};
@@ -131,7 +132,10 @@ impl<'a> Demo<'a> {
     fn wanted(&self) -> Wanted {
         Wanted {
             name: self.name.clone(),
-            target: WantedTarget::Command { command: self.program.clone(), args: vec!["demo-server".to_owned()] },
+            target: WantedTarget::Command {
+                command: self.program.clone(),
+                args: vec!["demo-server".to_owned()],
+            },
             settings: Settings { idle_timeout_secs: Some(IDLE.as_secs()), ..Settings::default() },
             pins: Vec::new(),
             cwd: self.directory.path().to_owned(),
@@ -154,7 +158,8 @@ impl<'a> Demo<'a> {
             if since.elapsed() > IDLE + PATIENCE {
                 return Err(broken(format!("@demo is still {state} after {}", duration(since.elapsed()))));
             }
-            let look = Wait { deadline: Instant::now().checked_add(LOOK), interrupt: Some(self.interrupt.fd()) };
+            let look =
+                Wait { deadline: Instant::now().checked_add(LOOK), interrupt: Some(self.interrupt.fd()) };
             if look.poll(&[]).is_ok_and(|woken| woken == Woken::Interrupted) {
                 return Err(Failure::new(Exit::Interrupted, "interrupted", "interrupted").with_ran(Ran::No));
             }
@@ -162,19 +167,18 @@ impl<'a> Demo<'a> {
     }
 
     /// Ends the session and removes the home. A second Ctrl-C cuts this short.
-    fn clean_up(&self) -> Result<(), Failure> {
-        let left = |error: &dyn std::fmt::Display| {
-            Failure::new(Exit::Network, "storage", format!("could not clean up: {error}"))
-                .with_hint(format!("left behind: {}", self.directory.path().display()))
+    fn clean_up(self) -> Result<(), Failure> {
+        let left = |path: &Path, error: &dyn Display| {
+            Failure::new(Exit::Network, "storage", format!("the demo could not clean up: {error}"))
+                .with_hint(format!("left behind: {}", path.display()))
         };
         match self.sessions.close(&self.name, Wait::at_most(PATIENCE)) {
-            Ok(()) | Err(drowse_runtime::caller::CallError::NoSession { .. }) => {}
-            Err(error) => return Err(left(&error)),
+            Ok(()) | Err(CallError::NoSession { .. }) => {}
+            // Something may still live there, and its log says why.
+            Err(error) => return Err(left(&self.directory.keep(), &error)),
         }
-        match std::fs::remove_dir_all(self.directory.path()) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(left(&error)),
-        }
+        let path = self.directory.path().to_owned();
+        self.directory.close().map_err(|error| left(&path, &error))
     }
 
     fn step(&self, text: &str) -> Result<(), Failure> {

@@ -180,8 +180,10 @@ fn explain(operations: &mut Operations<'_>, session: &SessionName, tool: &str, f
     if names.iter().any(|name| name == tool) {
         return failure;
     }
-    let hint = unknown(session, tool, &names).hint.unwrap_or_default();
-    failure.with_hint(hint)
+    match &unknown(session, tool, &names).hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
 }
 
 fn unknown(session: &SessionName, tool: &str, names: &[String]) -> Failure {

@@ -155,27 +155,20 @@ fn hints(session: &Listed) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use drowse_runtime::home::SessionName;
-    use drowse_runtime::record::{Settings, StateRecord};
+    use drowse_runtime::record::StateRecord;
 
     use super::*;
 
     fn session(state: State) -> Listed {
-        let record = SessionRecord {
-            schema: 1,
-            target: Target::Command,
-            command: "npx".into(),
-            args: vec!["-y".into(), "a b".into(), "it's".into()],
-            cwd: "/".into(),
-            env: [("TOKEN".to_owned(), None)].into(),
-            settings: Settings { idle_timeout_secs: Some(0), ..Settings::default() },
-            created: 5,
-            other: Map::new(),
-        };
+        let record = serde_json::from_value(json!({
+            "schema": 1, "target": "command", "command": "npx", "args": ["-y", "a b", "it's"], "cwd": "/",
+            "settings": {"idleTimeoutSecs": 0}, "created": 5,
+        }));
         let known =
             StateRecord { server_pid: Some(7), generation: 3, state, since: 9, ..StateRecord::dormant() };
         Listed {
             name: SessionName::new("s").unwrap(),
-            record: Ok(record),
+            record: Ok(record.unwrap()),
             state,
             known: Some(known),
             bridge_pid: state.is_awake().then_some(6),

@@ -219,7 +219,13 @@ impl Sessions {
     /// # Errors
     /// If there is no usable home.
     pub fn open() -> Result<Self, CallError> {
-        Ok(Self { home: Home::from_env()? })
+        Ok(Self::at(Home::from_env()?))
+    }
+
+    /// The sessions of a given home. Creates nothing.
+    #[must_use]
+    pub fn at(home: Home) -> Self {
+        Self { home }
     }
 
     /// The directories.
