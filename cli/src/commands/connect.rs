@@ -72,7 +72,7 @@ pub(super) fn restart(context: &Context, session: &SessionName) -> Result<Status
     let sessions = super::open()?;
     let interrupt = super::interrupt();
     let start = Instant::now();
-    let connected = sessions.restart(session, context.wait(interrupt.as_ref()));
+    let connected = sessions.restart(session, &Environment::current(), context.wait(interrupt.as_ref()));
     interrupt.iter().for_each(Interrupt::release);
     show(context, &sessions, &connected?, start.elapsed(), false)
 }

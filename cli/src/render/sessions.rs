@@ -67,6 +67,9 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
             extra.insert("error".into(), error.to_string().into());
         }
     }
+    if let Some(error) = &session.state_error {
+        extra.insert("error".into(), error.to_string().into());
+    }
     if let Some(known) = &session.known {
         if let Some(pid) = known.server_pid.filter(|_| session.bridge_pid.is_some()) {
             extra.insert("serverPid".into(), pid.into());
@@ -132,6 +135,9 @@ fn hints(session: &Listed) -> Vec<String> {
     if session.record.is_err() {
         return vec![format!("drowse close {name}")];
     }
+    if let Some(error) = &session.state_error {
+        return vec![one_line(&error.to_string(), 200)];
+    }
     let because = session.known.as_ref().and_then(|known| known.message.as_deref());
     let because = because.map(|message| one_line(message, 160));
     match session.state {
@@ -170,6 +176,7 @@ mod tests {
             name: SessionName::new("s").unwrap(),
             record: Ok(record.unwrap()),
             state,
+            state_error: None,
             known: Some(known),
             bridge_pid: state.is_awake().then_some(6),
         }

@@ -1,6 +1,6 @@
 //! Drives the real `drowse` in homes of its own.
 
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so by a panic")]
 
 mod awake;
 mod bridge;
