@@ -345,9 +345,10 @@ pub(super) fn escaped_char(escape: &[u8]) -> Option<(char, usize)> {
             }
             // A high surrogate (D800 to DBFF) counts only with a low one (DC00 to DFFF) right behind it.
             let second = hex(rest.get(4..)?.strip_prefix(b"\\u")?)?;
-            if first >= 0xdc00 || !(0xdc00..0xe000).contains(&second) {
+            if !(0xdc00..0xe000).contains(&second) {
                 return None;
             }
+            // Two low ones come out past the last character.
             let char = char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00))?;
             return Some((char, 11));
         }

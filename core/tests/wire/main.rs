@@ -10,6 +10,7 @@
     clippy::indexing_slicing,
     reason = "a test fails by panicking"
 )]
+#![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on a host")]
 
 mod generate;
 mod oracle;

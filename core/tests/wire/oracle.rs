@@ -383,10 +383,17 @@ fn decode(mut stream: &[u8], limit: usize, buffer: usize, pieces: &[u8]) -> Vec<
         space.get_mut(..n).expect("after polling there must be space").copy_from_slice(now);
         stream = later;
         decoder.filled(n);
+        // Frames may be taken at any time, but once there is no space they must be.
+        if n.is_multiple_of(3) && !decoder.space().is_empty() {
+            continue;
+        }
         while let Some(frame) = decoder.poll_frame() {
             frames.push(frame.into());
         }
         assert!(decoder.pending() <= limit + 1, "more is kept than the limit");
+    }
+    while let Some(frame) = decoder.poll_frame() {
+        frames.push(frame.into());
     }
     frames.extend(decoder.finish().map(Owned::from));
     assert_eq!(decoder.finish(), None);
