@@ -259,6 +259,9 @@ fn finds_the_stop_at_every_position_of_long_strings() {
             let text = [b"\"", &*vec![b'x'; length], stop].concat();
             assert_eq!(scan(&text).err().map(|error| error.kind), result, "{length} {stop:?}");
         }
+        let pair = [b"[\"", &*vec![b'x'; length], b"\",\"", &[b'y'; 60], b"\"]"].concat();
+        let ends: Vec<usize> = elements(&pair, scan(&pair).unwrap()).map(Span::end).collect();
+        assert_eq!(ends, [length + 3, length + 66]);
         let cut = [b"\"", &*vec![b'x'; length]].concat();
         assert_eq!(scan(&cut), Err(JsonError { kind: UnexpectedEnd, offset: length as u32 + 1 }));
         let accented = ["\"", &"x".repeat(length), "é\""].concat();
