@@ -160,6 +160,11 @@ impl Front {
         matches!(self.state, State::Open { verbatim: true })
     }
 
+    /// Goodbye was said: whatever comes now is not read.
+    pub const fn close(&mut self) {
+        self.state = State::Closed;
+    }
+
     /// Takes back that a request was read: it waits for room, and comes again.
     pub const fn unread(&mut self) {
         self.read = self.read.saturating_sub(1);

@@ -280,6 +280,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.link.is_live(key)
     }
 
+    /// The key of the request under way in the slot of that index.
+    #[must_use]
+    pub fn key_at(&self, index: usize) -> Option<Key> {
+        self.link.key_at(index)
+    }
+
+    /// The time of the last input.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
     /// Accepts an operation, and wakes the server for it; or changes nothing.
     ///
     /// # Errors

@@ -68,6 +68,9 @@ pub struct SessionRecord {
     /// Those of them that were given on the command line, and so outlive an edit of the entry.
     #[serde(default)]
     pub given: Settings,
+    /// Whether the entry says that it is started unasked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_connect: Option<bool>,
     /// When the session was made, in milliseconds since 1970.
     pub created: u64,
 }
@@ -257,6 +260,31 @@ pub struct StateRecord {
     pub stderr: Option<String>,
 }
 
+impl SessionRecord {
+    /// Whether its strings may hold `${VAR}`: those of a configuration file may, those of a command line were
+    /// expanded by a shell, or are meant as they stand.
+    #[must_use]
+    pub fn is_template(&self) -> bool {
+        matches!(self.target, Target::Entry { .. })
+    }
+
+    /// What it runs, for people: `file:entry`, or the command line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.target {
+            Target::Entry { file, entry } => format!("{}:{entry}", file.display()),
+            Target::Command => {
+                let mut text = self.command.clone();
+                for arg in &self.args {
+                    text.push(' ');
+                    text.push_str(arg);
+                }
+                text
+            }
+        }
+    }
+}
+
 impl StateRecord {
     /// The state of a session that was never started.
     #[must_use]
@@ -393,6 +421,9 @@ pub(crate) enum Durability {
 
 /// A JSON document of drowse's own, with a schema version.
 pub(crate) trait Document: Serialize + DeserializeOwned {
+    /// Whether a file of no bytes is as good as none: what a power cut may leave of a file that was not synced.
+    const MAY_BE_EMPTY: bool = false;
+
     /// Its version.
     fn schema(&self) -> u32;
 }
@@ -404,6 +435,8 @@ impl Document for SessionRecord {
 }
 
 impl Document for StateRecord {
+    const MAY_BE_EMPTY: bool = true;
+
     fn schema(&self) -> u32 {
         self.schema
     }
@@ -414,7 +447,7 @@ struct SchemaOnly {
     schema: u32,
 }
 
-/// Reads a document; `None` if there is no file, or an empty one.
+/// Reads a document; `None` if there is no file.
 pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
     let mut file = match File::open(path) {
@@ -428,7 +461,7 @@ pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result
     }
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
     file.read_to_end(&mut bytes).map_err(|e| HomeError::io("read", path, e))?;
-    if bytes.is_empty() {
+    if bytes.is_empty() && T::MAY_BE_EMPTY {
         return Ok(None);
     }
     let newer = |schema: u32| RecordError::Newer { path: path.to_owned(), schema };
@@ -507,6 +540,7 @@ mod tests {
             pins: vec!["P".into()],
             settings: Settings { idle_timeout_secs: Some(0), ..Settings::default() },
             given: Settings::default(),
+            auto_connect: None,
             created: 7,
         }
     }
@@ -562,7 +596,7 @@ mod tests {
         let (_dir, home, name) = home();
         write_session(&home, &name, &session()).unwrap();
         let whole = fs::read(home.session_file(&name)).unwrap();
-        for cut in [1, whole.len() / 2, whole.len() - 2] {
+        for cut in [0, 1, whole.len() / 2, whole.len() - 2] {
             fs::write(home.session_file(&name), &whole[..cut]).unwrap();
             let error = read_session(&home, &name).unwrap_err().to_string();
             assert!(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::config::ConfigError;
 use crate::home::{HomeError, SessionName};
+use crate::lock::LockError;
 use crate::record::RecordError;
 use crate::wire::{ErrorData, Failed, Kind, Ran};
 
@@ -77,7 +78,7 @@ pub enum CallError {
     #[error("{}", .error.message)]
     Failed {
         /// What drowse says of it.
-        data: ErrorData,
+        data: Box<ErrorData>,
         /// The whole answer.
         error: RpcError,
     },
@@ -126,19 +127,19 @@ pub enum CallError {
         /// What the bridge said.
         reason: String,
     },
-    /// Something that is not a bridge of this user answers on the socket.
-    #[error("what listens at {} is not a drowse bridge ({what}): remove that file, then try again", path.display())]
-    NotABridge {
-        /// The socket.
-        path: PathBuf,
-        /// Why.
-        what: String,
-    },
     /// A process that cannot be told apart from others holds the session's lock and does nothing.
     #[error("something holds {} and does not answer: end it (`fuser {}` names it), then try again", path.display(), path.display())]
     Wedged {
         /// The lock.
         path: PathBuf,
+    },
+    /// What a killed bridge left behind cannot be ended, so nothing is started beside it.
+    #[error("{name} cannot be started: {source}; end it, then try again")]
+    Leftover {
+        /// The session.
+        name: SessionName,
+        /// What the kernel said, and of which process.
+        source: std::io::Error,
     },
     /// The link to the bridge broke while the operation was with it.
     #[error("the bridge of {name} went away during the call ({what}); it may have run")]
@@ -178,12 +179,25 @@ pub enum CallError {
     },
 }
 
+impl From<LockError> for CallError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Home(error) => Self::Home(error),
+            LockError::Deadline { .. } => Self::Deadline {
+                during: "waiting for another drowse that is starting or ending this session".to_owned(),
+                ran: Ran::No,
+            },
+            LockError::Interrupted { .. } => Self::Interrupted { ran: Ran::No },
+        }
+    }
+}
+
 impl CallError {
     /// The stable word.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Home(_) | Self::Record(_) | Self::NotABridge { .. } | Self::Wedged { .. } => Kind::Storage,
+            Self::Home(_) | Self::Record(_) | Self::Wedged { .. } | Self::Leftover { .. } => Kind::Storage,
             Self::Config(_) | Self::NotText { .. } => Kind::Config,
             Self::NoSession { .. } => Kind::NoSession,
             Self::NameTaken { .. } => Kind::NameTaken,

@@ -4,22 +4,37 @@
 //! it. Every wait ends at the caller's deadline or when its interrupt descriptor becomes readable. Nothing
 //! here owns a server: the bridge does.
 
+mod call;
+mod connect;
+mod end;
 mod error;
+mod link;
+mod listing;
+mod message;
+mod pin;
+mod start;
+mod wake;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::error::{CallError, ExitClass, RpcError};
+use self::link::{Greeting, Link};
+pub use self::pin::Environment;
+pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 use crate::home::{Home, SessionName};
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
 pub use crate::wait::Wait;
+use crate::wire::{METHOD_STATUS, Status};
 
 /// All sessions of one home.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sessions {
     home: Home,
+    launcher: Arc<dyn Launch>,
+    principal: Option<String>,
+    verbatim: bool,
 }
 
 /// A session as a list shows it.
@@ -33,6 +48,8 @@ pub struct Listed {
     pub state: State,
     /// What is known, if it was ever started and the record can be read.
     pub known: Option<StateRecord>,
+    /// Why what is known cannot be read.
+    pub state_error: Option<RecordError>,
     /// The bridge's process, if it lives.
     pub bridge_pid: Option<u32>,
 }
@@ -89,31 +106,6 @@ impl std::fmt::Debug for Pin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (Self::Name(name) | Self::Value(name, _)) = self;
         f.debug_tuple("Pin").field(name).finish()
-    }
-}
-
-/// The environment of whoever connects.
-#[derive(Clone, Default)]
-pub struct Environment(BTreeMap<OsString, OsString>);
-
-impl Environment {
-    /// This process's own.
-    #[must_use]
-    pub fn current() -> Self {
-        Self(std::env::vars_os().collect())
-    }
-}
-
-impl FromIterator<(OsString, OsString)> for Environment {
-    fn from_iter<I: IntoIterator<Item = (OsString, OsString)>>(iter: I) -> Self {
-        Self(iter.into_iter().collect())
-    }
-}
-
-impl std::fmt::Debug for Environment {
-    /// Names only.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
@@ -188,20 +180,13 @@ impl std::fmt::Debug for Reply {
 /// Uses one session: its requests share a connection for as long as the bridge keeps it.
 #[derive(Debug)]
 pub struct Caller<'a> {
-    _sessions: &'a Sessions,
-    _name: SessionName,
-    _wait: Wait<'a>,
-}
-
-impl Caller<'_> {
-    /// Runs one operation, waking the session if it sleeps.
-    ///
-    /// # Errors
-    /// See [`CallError`]; each says whether the operation may have run.
-    pub fn call(&mut self, request: Request<'_>) -> Result<Reply, CallError> {
-        let _ = request;
-        Err(unfinished())
-    }
+    sessions: &'a Sessions,
+    name: SessionName,
+    wait: Wait<'a>,
+    link: Option<Link>,
+    /// Requests sent on `link`: what a bridge counts too.
+    sent: u64,
+    next_id: u64,
 }
 
 /// What `clean` did.
@@ -217,9 +202,34 @@ impl Sessions {
     /// The sessions of the home that the environment names. Creates nothing.
     ///
     /// # Errors
-    /// If there is no usable home.
+    /// If the environment names no home.
     pub fn open() -> Result<Self, CallError> {
-        Ok(Self { home: Home::from_env()? })
+        Ok(Self::at(Home::from_env()?))
+    }
+
+    /// The sessions of a home, with bridges that are this very program.
+    #[must_use]
+    pub fn at(home: Home) -> Self {
+        Self { home, launcher: Arc::new(OurProgram), principal: None, verbatim: true }
+    }
+
+    /// The same, with bridges of another kind.
+    #[must_use]
+    pub fn with_launcher(self, launcher: impl Launch + 'static) -> Self {
+        Self { launcher: Arc::new(launcher), ..self }
+    }
+
+    /// The same, with connections that belong to one view.
+    #[must_use]
+    pub fn with_principal(self, principal: impl Into<String>) -> Self {
+        Self { principal: Some(principal.into()), ..self }
+    }
+
+    /// The same, with results exactly as the server sent them (`true`, the default), or with what the newest
+    /// revision requires supplied where an older server left it out.
+    #[must_use]
+    pub fn with_verbatim(self, verbatim: bool) -> Self {
+        Self { verbatim, ..self }
     }
 
     /// The directories.
@@ -228,66 +238,30 @@ impl Sessions {
         &self.home
     }
 
-    /// All sessions, by name, from records and the process table alone.
-    ///
-    /// # Errors
-    /// If the home cannot be read. A session whose records cannot be read is listed with its error.
-    pub fn list(&self) -> Result<Vec<Listed>, CallError> {
-        Err(unfinished())
-    }
-
-    /// One session as a list shows it.
-    ///
-    /// # Errors
-    /// If there is no such session, or the home cannot be read.
-    pub fn get(&self, name: &SessionName) -> Result<Listed, CallError> {
-        let _ = name;
-        Err(unfinished())
-    }
-
-    /// Makes a session, or changes and wakes the one of that name.
-    ///
-    /// # Errors
-    /// If the name has another target, the configuration cannot be used, or the server does not start; a
-    /// session that is new is then not there.
-    pub fn connect(&self, wanted: &Wanted, wait: Wait<'_>) -> Result<Connected, CallError> {
-        let _ = (wanted, wait);
-        Err(unfinished())
-    }
-
     /// A handle for operations on one session. Does nothing yet, not even look whether it exists.
+    #[must_use]
     pub fn caller<'a>(&'a self, name: &SessionName, wait: Wait<'a>) -> Caller<'a> {
-        Caller { _sessions: self, _name: name.clone(), _wait: wait }
+        Caller::new(self, name, wait)
     }
 
-    /// Ends a session: its server's whole tree is gone, and the session forgotten, when this returns.
+    /// What the session's bridge says of itself; `None` if none runs. Starts nothing and counts as no use.
     ///
     /// # Errors
-    /// If there is no such session, or it could not be ended before the deadline.
-    pub fn close(&self, name: &SessionName, wait: Wait<'_>) -> Result<(), CallError> {
-        let _ = (name, wait);
-        Err(unfinished())
-    }
-
-    /// Ends a session's server and starts it anew, with its configuration entry read again.
-    ///
-    /// # Errors
-    /// If there is no such session, its entry cannot be used, or the server does not start.
-    pub fn restart(&self, name: &SessionName, wait: Wait<'_>) -> Result<Connected, CallError> {
-        let _ = (name, wait);
-        Err(unfinished())
-    }
-
-    /// Removes what crashed, expired or was orphaned, never a sleeping session; with `all`, everything.
-    ///
-    /// # Errors
-    /// If the home cannot be read.
-    pub fn clean(&self, all: bool, wait: Wait<'_>) -> Result<Cleaned, CallError> {
-        let _ = (all, wait);
-        Err(unfinished())
+    /// If the wait ends first, or the bridge answers with an error.
+    pub fn status(&self, name: &SessionName, wait: Wait<'_>) -> Result<Option<Status>, CallError> {
+        let Greeting::Welcome(link) = self.greet(name, wait, STATUS_PATIENCE)? else { return Ok(None) };
+        let request = Request { method: METHOD_STATUS, params: "", timeout: None, progress: None };
+        match Caller::on(self, name, wait, link).call_here(request) {
+            Ok(reply) => match serde_json::from_slice(reply.as_bytes()) {
+                Ok(status) => Ok(Some(status)),
+                Err(e) => Err(CallError::BridgeLost { name: name.clone(), what: e.to_string() }),
+            },
+            // It fell asleep at this very moment.
+            Err(CallError::BridgeLost { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
-fn unfinished() -> CallError {
-    CallError::NotABridge { path: PathBuf::new(), what: "this part of drowse is not built yet".into() }
-}
+/// How long a bridge may take to answer the hello of somebody who only asks how it is.
+const STATUS_PATIENCE: Duration = Duration::from_secs(1);
