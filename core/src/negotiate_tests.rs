@@ -1,5 +1,7 @@
 //! Every row of the negotiation: what the server says, in which order and when, and what it is taken for.
 
+#![expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+
 use core::cell::Cell;
 use std::format;
 use std::string::{String, ToString};
