@@ -6,7 +6,7 @@ use super::search::{Steps, Who};
 use super::world::{
     At, BRIDGES, Bridge, CALLERS, COMMANDS, CommandAt, Conn, Down, Op, Phase, Record, Sock, Tree, Up, World,
 };
-use super::{Command, Config, Variant};
+use super::{Command, Config, Variant, Violation};
 
 /// All steps that bridge `k` can take.
 pub(super) fn steps(world: &World, config: &Config, k: usize, out: &mut Steps) {
@@ -156,7 +156,7 @@ fn advance(world: &World, config: &Config, k: usize, out: &mut Steps) {
             if let Sock::Of(other) = world.sock
                 && other != k
             {
-                next.violate("the socket of a living bridge was unlinked");
+                next.violate(Violation::UnlinkedLiving);
             }
             next.sock = Sock::None;
             out.push(who, "D3 unlink the socket", next);
@@ -205,7 +205,7 @@ fn accept(world: &World, k: usize, out: &mut Steps) {
             Up::Operation => {
                 peer.op = Op::Held;
                 if caller.op != Op::Away {
-                    next.violate("an operation was sent again while its first sending may still run");
+                    next.violate(Violation::SentTwice);
                 }
                 out.push(who, "read an operation", next);
             }
@@ -304,7 +304,7 @@ pub(super) fn server_steps(world: &World, out: &mut Steps) {
         }
         let mut next = *world;
         if caller.ran {
-            next.violate("an operation ran twice");
+            next.violate(Violation::RanTwice);
         }
         let owner = world.tree_owner().map(Conn::To);
         let peer = &mut next.callers[i];
@@ -426,7 +426,7 @@ fn write_generation(world: &mut World, of_tree: bool) {
 /// B4.
 fn fork(world: &mut World, k: usize, named: bool) {
     if world.tree != Tree::None {
-        world.violate("a server was started while another of the session was alive");
+        world.violate(Violation::SecondServer);
     }
     world.tree = Tree::Whole(k);
     world.named = named;

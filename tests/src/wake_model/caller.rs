@@ -5,7 +5,7 @@
 
 use super::search::{Steps, Who};
 use super::world::{At, BRIDGES, Bridge, Conn, Down, Op, Phase, Record, Sock, Tree, Up, Wanted, World};
-use super::{Command, Config, Variant, bridge};
+use super::{Command, Config, Variant, Violation, bridge};
 
 /// Why a caller reports a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,13 +243,13 @@ fn wait(world: &World, config: &Config, i: usize, out: &mut Steps) {
 pub(super) fn report(world: &mut World, config: &Config, i: usize, how: At, cause: Cause) {
     match cause {
         Cause::Lost | Cause::ServerLost | Cause::StartFailed if world.faults == config.kills => {
-            world.violate("an operation failed though nothing was killed");
+            world.violate(Violation::FailedUnkilled);
         }
         Cause::NoSession if !config.runs(Command::Close) && !config.runs(Command::Connect) => {
-            world.violate("an operation found no session though nothing closes it");
+            world.violate(Violation::NoSessionUnclosed);
         }
         Cause::ShutDown if how == At::FailedNo && !config.runs(Command::Close) => {
-            world.violate("an operation that never ran failed by a restart");
+            world.violate(Violation::FailedByRestart);
         }
         _ => {}
     }
@@ -308,7 +308,7 @@ pub(super) fn sweep(world: &mut World) {
         return;
     }
     if world.tree_owner().is_some() {
-        world.violate("a sweep ended the server of a living bridge");
+        world.violate(Violation::SweptLiving);
     }
     world.tree = Tree::None;
 }
@@ -316,7 +316,7 @@ pub(super) fn sweep(world: &mut World) {
 /// C5, second half.
 pub(super) fn unlink(world: &mut World) {
     if world.listener().is_some_and(|k| world.bridges[k].phase.lives()) {
-        world.violate("the socket of a living bridge was unlinked");
+        world.violate(Violation::UnlinkedLiving);
     }
     world.sock = Sock::None;
 }

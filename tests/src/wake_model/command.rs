@@ -7,7 +7,7 @@ use super::bridge;
 use super::caller::{await_b, await_ready, feed, spawn, sweep, unlink};
 use super::search::{Steps, Who};
 use super::world::{At, CommandAt, Conn, Record, Tree, Wanted, World};
-use super::{Command, Config, Variant};
+use super::{Command, Config, Variant, Violation};
 
 /// All steps that the command in place `j` can take.
 pub(super) fn steps(world: &World, config: &Config, j: usize, out: &mut Steps) {
@@ -95,7 +95,7 @@ pub(super) fn steps(world: &World, config: &Config, j: usize, out: &mut Steps) {
         CommandAt::Ready => out.push(who, "C6 ready, release L", go(next, CommandAt::Succeeded)),
         CommandAt::StartFailed | CommandAt::StartEof => {
             if world.faults == config.kills {
-                next.violate("a command failed though nothing was killed");
+                next.violate(Violation::CommandFailedUnkilled);
             }
             if !me.created {
                 out.push(who, "C6 the start failed, release L", go(next, CommandAt::Failed));
@@ -164,7 +164,7 @@ fn remove_state(world: &mut World, config: &Config) {
     world.named = false;
     world.ended = false;
     if world.any_bridge() || world.tree != Tree::None {
-        world.violate("a bridge or a server outlived close");
+        world.violate(Violation::OutlivedClose);
     }
     if config.variant == Variant::CloseUnlinksLocks {
         for caller in &mut world.callers {

@@ -39,7 +39,7 @@
 //!
 //! # What is checked
 //!
-//! See [`Report::violation`] for what must hold in each state and at each end. Beyond that the search proves that
+//! See [`Violation`] for what must hold in each state and at each end. Beyond that the search proves that
 //! every run ends: without the idle deadline the graph of states has no cycle, so a run without end would need
 //! deadlines that fire without end between a start and the first operation.
 
@@ -52,6 +52,7 @@ mod verdict;
 mod world;
 
 pub use search::{Report, check};
+pub use verdict::Violation;
 
 use world::{BRIDGES, Bridge, CALLERS, COMMANDS, Caller, CommandAt, Phase, Record, Sock, Tree, Wanted, World};
 
@@ -127,7 +128,7 @@ pub enum Variant {
 /// What runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Callers, at most three.
+    /// Callers, at most four.
     pub callers: usize,
     /// Commands beside them.
     pub commands: [Option<Command>; COMMANDS],
@@ -141,6 +142,8 @@ pub struct Config {
     pub idles: bool,
     /// One connect may fail for no fault of the bridge's (a full backlog, a caller out of descriptors).
     pub flaky: bool,
+    /// Early signs of a violation do not stop the search; see [`Violation::is_early_sign`].
+    pub harm_only: bool,
     /// The protocol, or what is broken in it.
     pub variant: Variant,
 }
@@ -156,6 +159,7 @@ impl Config {
             incomplete_reaping: true,
             idles: true,
             flaky: false,
+            harm_only: false,
             variant: Variant::Protocol,
         }
     }
@@ -220,6 +224,7 @@ impl Config {
         let mut roots = vec![asleep];
         let mut awake = asleep;
         awake.bridges[0].phase = Phase::Live;
+        awake.bridges[0].has_b = true;
         awake.tree = Tree::Whole(0);
         awake.sock = Sock::Of(0);
         awake.record = Record::Live;

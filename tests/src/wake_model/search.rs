@@ -3,10 +3,11 @@
 //! Owns the set of states and the way back from each to a root. Knows nothing of the protocol but that a state has
 //! steps.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::world::{BRIDGES, CALLERS, COMMANDS, World};
-use super::{Command, Config, bridge, caller, command, fault, verdict};
+use super::{Command, Config, bridge, caller, command, fault, verdict, Violation};
 
 /// Who takes a step.
 #[derive(Clone, Copy, Debug)]
@@ -96,18 +97,12 @@ pub struct Report {
     pub steps: u64,
     /// States in which nothing more can happen.
     pub ends: usize,
+    /// Every kind of step that was taken, in the words of a trace.
+    pub taken: BTreeSet<&'static str>,
     /// A state needed more bridge processes at once than the model has room for, so not all was seen.
     pub overflow: bool,
     /// The first thing found wrong, and the steps that lead there, one a line; nothing was searched beyond it.
-    ///
-    /// In every state: no server is forked while a process of an earlier one lives; no operation runs twice or is sent
-    /// again while its first sending may still run; no operation fails with nothing killed, other than by `close`, or
-    /// by `restart` once it was with the server; what was reported as `ran: no` never ran and never will; no sweep
-    /// reaches the server of a living bridge and nobody unlinks its socket; without a session there is no bridge and
-    /// no server. Where nothing more can happen: every caller and command has ended, there is no bridge (unless the
-    /// session has no idle deadline), and no server but one which state.json names, so that the next start finds it; a
-    /// closed session has not come back.
-    pub violation: Option<(&'static str, Vec<String>)>,
+    pub violation: Option<(Violation, Vec<String>)>,
 }
 
 /// Visits every state.
@@ -115,7 +110,14 @@ pub fn check(config: &Config) -> Report {
     let mut search = Search {
         config: *config,
         states: States::default(),
-        report: Report { states: 0, steps: 0, ends: 0, overflow: false, violation: None },
+        report: Report {
+            states: 0,
+            steps: 0,
+            ends: 0,
+            taken: BTreeSet::new(),
+            overflow: false,
+            violation: None,
+        },
     };
     search.visit_all();
     if search.report.violation.is_none() {
@@ -141,14 +143,14 @@ impl Search {
         let mut at = 0;
         while at < self.states.words.len() {
             let world = World::unpack(self.states.words[at]);
-            if let Some(what) = verdict::of_state(&world) {
+            if let Some(what) = self.broken(verdict::of_state(&world)) {
                 self.report.violation = Some((what, self.trace(at, None)));
                 return;
             }
             steps.fill(&world, &self.config);
             if steps.0.is_empty() {
                 self.report.ends += 1;
-                if let Some(what) = verdict::of_end(&world, &self.config) {
+                if let Some(what) = self.broken(verdict::of_end(&world, &self.config)) {
                     self.report.violation = Some((what, self.trace(at, None)));
                     return;
                 }
@@ -160,11 +162,14 @@ impl Search {
                     self.report.overflow = true;
                     continue;
                 }
-                if let Some(what) = step.next.violation {
+                if let Some(what) = self.broken(step.next.violation) {
                     self.report.violation = Some((what, self.trace(at, Some(what))));
                     return;
                 }
                 let target = self.states.insert(step.next.pack(), at as u32);
+                if target + 1 == self.states.words.len() {
+                    self.report.taken.insert(step.what);
+                }
                 if step.kind == Kind::Step {
                     self.states.entries[target] += 1;
                 }
@@ -195,12 +200,17 @@ impl Search {
         if taken < total
             && let Some(at) = self.states.entries.iter().position(|&e| e > 0)
         {
-            self.report.violation = Some(("a run need not end", self.trace(at, None)));
+            self.report.violation = Some((Violation::Endless, self.trace(at, None)));
         }
     }
 
+    /// A violation, unless it is one that is to be passed by.
+    fn broken(&self, found: Option<Violation>) -> Option<Violation> {
+        found.filter(|v| !(self.config.harm_only && v.is_early_sign()))
+    }
+
     /// The steps from a root to this state, and on to the violation that a step from here notes.
-    fn trace(&self, at: usize, last: Option<&'static str>) -> Vec<String> {
+    fn trace(&self, at: usize, last: Option<Violation>) -> Vec<String> {
         let mut path = vec![at];
         while let parent = self.states.parents[path[path.len() - 1]]
             && parent != NO_PARENT
@@ -216,7 +226,7 @@ impl Search {
             steps.fill(&world, &self.config);
             fault::steps(&world, &self.config, &mut steps);
             let word = self.states.words[stop];
-            if let Some(step) = steps.0.iter().find(|s| s.next.violation.is_none() && s.next.pack() == word) {
+            if let Some(step) = steps.0.iter().find(|s| self.broken(s.next.violation).is_none() && s.next.pack() == word) {
                 lines.push(step.to_string());
                 world = step.next;
             }

@@ -3,7 +3,7 @@
 //! Owns the data and the questions one can ask of it (is L free, does the bridge listen). Never decides what happens
 //! next: that is in `caller`, `bridge`, `command` and `fault`.
 
-use super::{Config, Variant};
+use super::{Config, Variant, Violation};
 
 /// Callers a state has room for.
 pub(super) const CALLERS: usize = 4;
@@ -303,7 +303,7 @@ pub(super) struct World {
     /// A connect may still fail once for no fault of the bridge's.
     pub(super) flaky: bool,
     /// Not part of the state: what the step that led here broke.
-    pub(super) violation: Option<&'static str>,
+    pub(super) violation: Option<Violation>,
     /// Not part of the state: the step needed more bridges than the model has room for.
     pub(super) overflow: bool,
 }
@@ -423,7 +423,7 @@ impl World {
         }
     }
 
-    pub(super) fn violate(&mut self, what: &'static str) {
+    pub(super) fn violate(&mut self, what: Violation) {
         self.violation.get_or_insert(what);
     }
 
