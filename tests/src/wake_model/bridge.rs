@@ -27,7 +27,15 @@ pub(super) fn steps(world: &World, config: &Config, k: usize, out: &mut Steps) {
         serve(world, k, out);
         go_idle(world, config, k, out);
     }
-    if matches!(me.phase, Phase::Negotiating | Phase::Negotiated | Phase::SaidReady | Phase::Live) && world.tree != Tree::Whole(k) {
+    if me.phase == Phase::Leaving {
+        notice_eof(world, k, out);
+        serve(world, k, out);
+    }
+    if matches!(
+        me.phase,
+        Phase::Negotiating | Phase::Negotiated | Phase::SaidReady | Phase::Live | Phase::Leaving
+    ) && world.tree != Tree::Whole(k)
+    {
         let mut next = *world;
         next.record = Record::Crashed;
         next.bridges[k].phase = Phase::Crashed;
@@ -139,6 +147,12 @@ fn advance(world: &World, config: &Config, k: usize, out: &mut Steps) {
                 out.push(who, "say failed to whoever waits for ready", next);
             }
         }
+        Phase::Leaving => {
+            if !(0..CALLERS).any(|i| world.callers[i].in_flight(k)) {
+                *phase = Phase::Closing;
+                out.push(who, "nothing is in flight, leave", next);
+            }
+        }
         Phase::Closing if !fail_in_flight(world, k, Down::ShutNo, Down::ShutUnknown, out) => {}
         Phase::CrashedStop | Phase::Closing => {
             *phase = Phase::Unlinking;
@@ -238,16 +252,22 @@ fn notice_eof(world: &World, k: usize, out: &mut Steps) {
     }
 }
 
-/// `close` and `restart` end the bridge.
+/// `close` and `restart` end the bridge; `replace` asks it to leave, which it hears while it serves.
 fn read_close(world: &World, config: &Config, k: usize, out: &mut Steps) {
     for j in 0..COMMANDS {
-        let command = world.commands[j];
-        let ends = matches!(config.commands[j], Some(Command::Close | Command::Restart));
-        if ends && command.conn == Conn::To(k) {
+        let (phase, what) = match config.commands[j] {
+            Some(Command::Close | Command::Restart) => (Phase::Closing, "read close"),
+            Some(Command::Replace) if config.variant == Variant::ReplaceAtOnce => {
+                (Phase::Closing, "read leave")
+            }
+            Some(Command::Replace) if world.bridges[k].phase == Phase::Live => (Phase::Leaving, "read leave"),
+            _ => continue,
+        };
+        if world.commands[j].conn == Conn::To(k) {
             let mut next = *world;
             next.commands[j].conn = Conn::None;
-            next.bridges[k].phase = Phase::Closing;
-            out.push(Who::Bridge(k), "read close", next);
+            next.bridges[k].phase = phase;
+            out.push(Who::Bridge(k), what, next);
         }
     }
 }

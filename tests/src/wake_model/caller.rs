@@ -132,18 +132,16 @@ pub(super) fn steps(world: &World, config: &Config, i: usize, out: &mut Steps) {
             } else if let Some(k) = world.wedged_l_holder()
                 && variant != Variant::WedgedStarterKept
             {
-                bridge::bury(&next, config, k, |world| out.push(who, "C3 kill the wedged holder of L", world));
+                bridge::bury(&next, config, k, |world| {
+                    out.push(who, "C3 kill the wedged holder of L", world)
+                });
             }
         }
         At::AwaitB => {
             await_b(world, config, out, who, |world| {
                 world.callers[i].at = if variant == Variant::NoSweep { At::Unlink } else { At::Sweep };
             });
-            if let Some(k) = world.listener()
-                && world.bridges[k].phase.accepts()
-                && !world.bridges[k].wedged
-                && variant != Variant::NoHelloWhileAwaitingB
-            {
+            if answers_hello(world, config) {
                 next.callers[i].at = At::LockedConnect;
                 out.push(who, "C4 try C1 again", next);
             }
@@ -248,6 +246,9 @@ pub(super) fn report(world: &mut World, config: &Config, i: usize, how: At, caus
         Cause::NoSession if !config.runs(Command::Close) && !config.runs(Command::Connect) => {
             world.violate(Violation::NoSessionUnclosed);
         }
+        Cause::ShutDown if !config.runs(Command::Close) && !config.runs(Command::Restart) => {
+            world.violate(Violation::FailedUnkilled);
+        }
         Cause::ShutDown if how == At::FailedNo && !config.runs(Command::Close) => {
             world.violate(Violation::FailedByRestart);
         }
@@ -299,6 +300,16 @@ pub(super) fn await_b(
         out.push(who, "C4 B is free", next);
     } else if let Some(k) = world.wedged_b_holder() {
         bridge::bury(world, config, k, |world| out.push(who, "C4 kill the wedged holder of B", world));
+    }
+}
+
+/// C4: whether a caller that waits for B would get a hello if it tried again. It tries from time to time; tries that
+/// fail change nothing and are left out.
+pub(super) fn answers_hello(world: &World, config: &Config) -> bool {
+    match config.variant {
+        Variant::NoHelloWhileAwaitingB => false,
+        Variant::SpinOnB => true,
+        _ => world.listener().is_some_and(|k| world.bridges[k].phase.accepts() && !world.bridges[k].wedged),
     }
 }
 

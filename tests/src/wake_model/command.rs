@@ -1,10 +1,10 @@
-//! What `close`, `restart`, `set`, `connect` and `list` do.
+//! What `close`, `restart`, `replace`, `set`, `connect` and `list` do.
 //!
 //! Owns the steps of commands. They share C4 to C6 with callers and never do more to a session than their holding of L
 //! allows.
 
 use super::bridge;
-use super::caller::{await_b, await_ready, feed, spawn, sweep, unlink};
+use super::caller::{answers_hello, await_b, await_ready, feed, spawn, sweep, unlink};
 use super::search::{Steps, Who};
 use super::world::{At, CommandAt, Conn, Record, Tree, Wanted, World};
 use super::{Command, Config, Variant, Violation};
@@ -44,13 +44,7 @@ pub(super) fn steps(world: &World, config: &Config, j: usize, out: &mut Steps) {
         CommandAt::AwaitB => {
             await_b(world, config, out, who, |world| world.commands[j].at = CommandAt::Sweep);
             let again = if kind == Command::Connect { CommandAt::Probe } else { CommandAt::Stop };
-            if let Some(k) = world.listener()
-                && world.bridges[k].phase.accepts()
-                && !world.bridges[k].wedged
-                && me.conn == Conn::None
-                && !me.undoes
-                && config.variant != Variant::NoHelloWhileAwaitingB
-            {
+            if me.conn == Conn::None && !me.undoes && answers_hello(world, config) {
                 out.push(who, "C4 try C1 again", go(next, again));
             }
         }
@@ -145,7 +139,8 @@ fn reach(world: &World, kind: Command, j: usize, out: &mut Steps) {
             out.push(who, "C1 connect, send the hello", next);
         } else {
             next.commands[j].at = CommandAt::AwaitB;
-            out.push(who, "C1 connect, send close", next);
+            let leave = kind == Command::Replace;
+            out.push(who, if leave { "C1 connect, send leave" } else { "C1 connect, send close" }, next);
         }
         if world.flaky {
             let mut next = *world;

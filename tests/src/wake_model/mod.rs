@@ -7,7 +7,8 @@
 //!
 //! # What a state is
 //!
-//! Up to three callers with one operation each, up to two commands (`close`, `restart`, `set`, `connect`, `list`), the
+//! Up to three callers with one operation each, up to two commands (`close`, `restart`, `replace`, `set`, `connect`,
+//! `list`), the
 //! bridge processes, the server's process tree, both locks, the socket file, every connection with what lies unread in
 //! it either way, `session.json`, `state.json`, and how many kills are still to be spent. `world` has the data.
 //!
@@ -54,7 +55,9 @@ mod world;
 pub use search::{Report, check};
 pub use verdict::Violation;
 
-use world::{BRIDGES, Bridge, CALLERS, COMMANDS, Caller, CommandAt, Phase, Record, Sock, Tree, Wanted, World};
+use world::{
+    BRIDGES, Bridge, CALLERS, COMMANDS, Caller, CommandAt, Phase, Record, Sock, Tree, Wanted, World,
+};
 
 /// A command that runs beside the callers. All of them take L first, except `List`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,9 @@ pub enum Command {
     Close,
     /// Ends bridge and tree, then starts the next, all under L.
     Restart,
+    /// Like `Restart`, but asks the bridge to leave when nothing is in flight: what a caller does about a bridge of
+    /// an older version.
+    Replace,
     /// Edits session.json.
     Set,
     /// Writes session.json where there is none, then starts a bridge unless one answers. A first one that fails
@@ -91,6 +97,8 @@ pub enum Variant {
     NoAwaitB,
     /// C4 waits for B alone and never tries the hello again.
     NoHelloWhileAwaitingB,
+    /// C4 tries the hello again and again without waiting for anything.
+    SpinOnB,
     /// C4's rule for wedged bridges is not applied to a bridge that holds L.
     WedgedStarterKept,
     /// C5 ends nothing.
@@ -121,6 +129,8 @@ pub enum Variant {
     SetWithoutLock,
     /// A first `connect` that failed removes the session at once, without C4 and C5.
     ConnectUndoesAtOnce,
+    /// `replace` ends the bridge at once, whatever is in flight.
+    ReplaceAtOnce,
     /// A typed failure `ran: no` by `close` or `restart` is reported instead of going to C3.
     ShutDownReported,
 }

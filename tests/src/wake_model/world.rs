@@ -3,6 +3,8 @@
 //! Owns the data and the questions one can ask of it (is L free, does the bridge listen). Never decides what happens
 //! next: that is in `caller`, `bridge`, `command` and `fault`.
 
+use std::fmt;
+
 use super::{Config, Variant, Violation};
 
 /// Callers a state has room for.
@@ -156,6 +158,8 @@ coded! {
         CrashedStop,
         /// `close` was read; failing what was in flight, then stopping the tree.
         Closing,
+        /// Asked to leave when nothing is in flight: reads nothing more, finishes what is.
+        Leaving,
         /// D3: about to unlink the socket.
         Unlinking,
         /// D3: about to close the listener.
@@ -190,7 +194,7 @@ coded! {
         Probe,
         /// `connect`: hello sent.
         AwaitHello,
-        /// `close`, `restart`: about to tell a listening bridge to end.
+        /// `close`, `restart`, `replace`: about to tell a listening bridge to end.
         Stop,
         AwaitB,
         Sweep,
@@ -367,7 +371,8 @@ impl Caller {
 }
 
 impl Bridge {
-    pub(super) const FREE: Self = Self { phase: Phase::Free, has_l: false, has_b: false, old_lock: false, wedged: false };
+    pub(super) const FREE: Self =
+        Self { phase: Phase::Free, has_l: false, has_b: false, old_lock: false, wedged: false };
 }
 
 impl Command {
@@ -381,8 +386,9 @@ impl World {
     pub(super) fn l_free(&self, config: &Config, old: bool) -> bool {
         !self.callers.iter().any(|c| c.at.holds_l(config.variant) && c.old_lock == old)
             && !self.bridges.iter().any(|b| b.has_l && b.old_lock == old)
-            && !(0..COMMANDS)
-                .any(|j| self.commands[j].at.holds_l() && self.commands[j].old_lock == old && config.locks_l(j))
+            && !(0..COMMANDS).any(|j| {
+                self.commands[j].at.holds_l() && self.commands[j].old_lock == old && config.locks_l(j)
+            })
     }
 
     /// The bridge that holds L though it is wedged.
@@ -525,6 +531,30 @@ impl World {
             violation: None,
             overflow: false,
         }
+    }
+}
+
+/// Who still does something, and what lies about; for traces.
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "[session {:?}, state {:?}, sock {:?}, tree {:?}",
+            self.wanted, self.record, self.sock, self.tree
+        )?;
+        for (i, c) in self.callers.iter().enumerate().filter(|(_, c)| !c.at.finished()) {
+            write!(f, "; caller {i} {:?} {:?}", c.at, c.conn)?;
+        }
+        for (j, c) in self.commands.iter().enumerate().filter(|(_, c)| !c.at.finished()) {
+            write!(f, "; command {j} {:?}", c.at)?;
+        }
+        for (k, b) in self.bridges.iter().enumerate().filter(|(_, b)| b.phase != Phase::Free) {
+            write!(f, "; bridge {k} {:?}", b.phase)?;
+            for (name, has) in [(" with L", b.has_l), (" with B", b.has_b), (" wedged", b.wedged)] {
+                f.write_str(if has { name } else { "" })?;
+            }
+        }
+        write!(f, "; {} kills left]", self.faults)
     }
 }
 
