@@ -7,47 +7,50 @@
 //!
 //! # What a state is
 //!
-//! Up to three callers with one operation each, up to two commands (`close`, `restart`, `replace`, `set`, `connect`,
-//! `list`), the
-//! bridge processes, the server's process tree, both locks, the socket file, every connection with what lies unread in
-//! it either way, `session.json`, `state.json`, and how many kills are still to be spent. `world` has the data.
+//! Up to four callers with one operation each, up to two commands (`close`, `restart`, `replace`, `set`, `connect`,
+//! `list`), the bridge processes, the server's process tree, both locks, the socket file, every connection with what
+//! lies unread in it either way, the ready pipe, `session.json`, `state.json`, and how many kills are still to be
+//! spent. `world` has the data, `pack` its 128 bits.
 //!
 //! # How steps map to the protocol
 //!
 //! | step | in the model | where |
 //! | --- | --- | --- |
-//! | C1 | `Connect` → `Hello` → `Send`; a failure before the answer → `Lock` | `caller` |
-//! | C2 | `Send` → `Wait` → `Done`, `FailedNo`, `FailedUnknown`, or `Lock` after GOAWAY | `caller` |
-//! | C3 | `Lock` → `LockedConnect` → `LockedHello` → `Send`, with L released; or `AwaitB` | `caller` |
-//! | C4 | `AwaitB` → `Sweep` | `caller` |
+//! | C1 | `Connect` → `Greet` → `Hello` → `Send`; a failure before the answer → `Lock` | `caller` |
+//! | C2 | `Send` → `Wait` → `Done`, `FailedNo`, `FailedUnknown`, or `Lock` where nothing ran | `caller` |
+//! | C3 | `Lock` → `LockedConnect` → `LockedGreet` → `LockedHello` → `Release` → `Send`; or `AwaitB` | `caller` |
+//! | C4 | `AwaitB` → `Sweep`; or back to `LockedConnect` when a hello would be answered | `caller` |
 //! | C5 | `Sweep` → `Unlink` → `Spawn` | `caller` |
-//! | C6 | `Spawn` → `Feed` → `AwaitReady` → `Ready`, `StartFailed`, `StartEof` | `caller` |
-//! | B1, B2 | `Fed` → `Locked` → `Listening` | `bridge` |
+//! | C6 | `Spawn` → `Feed` → `AwaitReady` → `Ready` or `StartEof` → `Connect`; or `StartFailed` | `caller` |
+//! | B1, B2 | `Unfed` → `Fed` → `Locked` → `Bound` → `Listening` | `bridge` |
 //! | B3, B4 | `Listening` → `Persisted` → `Negotiating` → `Negotiated` | `bridge` |
-//! | B5 | `Negotiated` → `Live` | `bridge` |
-//! | D1 | `Live` → `Draining` → `Drained`; fires whenever nothing is in flight | `bridge` |
+//! | B5 | `Negotiated` → `SaidReady` → `Live` | `bridge` |
+//! | D1 | `Live` → `Draining` → `Drained`; at any moment at which nothing is in flight | `bridge` |
 //! | D2 | `Drained` → `Listening` | `bridge` |
-//! | D3 | `Drained` → `Unlinking` → `CloseListener` → `GoingAway` → gone | `bridge` |
+//! | D3 | `Drained` → `Unlinking` → `CloseListener` → `GoingAway` → `Exiting` | `bridge` |
 //! | lost server | → `Crashed` → `CrashedStop` → `Unlinking` | `bridge` |
-//! | commands | take L first, then C4 to C6 as they need | `command` |
-//! | kill -9 | of any caller, command, bridge or server between any two steps; locks go with their last holder | `fault` |
+//! | end asked for | → `Closing` → `Unlinking`; `replace` by way of `Leaving` | `bridge` |
+//! | commands | take L, then C4 to C6 as they need | `command` |
+//! | kill -9 | of any caller, command, bridge or server, between any two steps | `fault` |
+//! | what the kernel does then | `Exiting` → `Exited` → `Free`: locks, sockets and pipe go in any order | `bridge` |
 //!
 //! A step is what one process does between two moments at which another could see the difference. Reading a message
-//! and the local reaction to it are one step; two writes to two files are two.
+//! and the reaction to it in memory are one step; two writes to two files are two.
 //!
 //! A killed caller stands for an interrupted one and for one whose deadline passed, too: it stops at the same points,
 //! and what it would then say about its operation (`ran: no` until it was sent, `unknown` after) is checked as if said.
 //!
 //! # What is checked
 //!
-//! See [`Violation`] for what must hold in each state and at each end. Beyond that the search proves that
-//! every run ends: without the idle deadline the graph of states has no cycle, so a run without end would need
-//! deadlines that fire without end between a start and the first operation.
+//! See [`Violation`] for what must hold in each state and at each end. Beyond that the search proves that every run
+//! ends: without the idle deadline the graph of states has no cycle, so a run without end would need deadlines that
+//! fire without end between a start and the first operation.
 
 mod bridge;
 mod caller;
 mod command;
 mod fault;
+mod pack;
 mod search;
 mod verdict;
 mod world;
