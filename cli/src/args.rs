@@ -71,7 +71,6 @@ pub(crate) enum Command {
     },
     Demo,
     DemoServer,
-    BridgeServe,
     /// Help or the version: text for stdout.
     Show(String),
 }
@@ -304,7 +303,6 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         "clean" => Ok(Command::Clean { all: matches.contains_id("what") }),
         "demo" => Ok(Command::Demo),
         "demo-server" => Ok(Command::DemoServer),
-        "bridge-serve" => Ok(Command::BridgeServe),
         "help" => match matches.get_one::<String>("command") {
             None => Ok(Command::Show(grammar::overview())),
             Some(name) => find_verb(name, None).map(|verb| Command::Show(verb_help(verb))),

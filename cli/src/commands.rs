@@ -67,7 +67,6 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
-        Command::BridgeServe => serve::bridge(),
         Command::Show(text) => context.output.layout(&text).map(|()| Status::Done),
     }
 }

@@ -165,14 +165,6 @@ pub(crate) const VERBS: &[Verb] = &[
         details: "",
         build: |command| command.arg(positional("command", "A command")),
     },
-    Verb {
-        name: "bridge-serve",
-        session: Session::None,
-        about: "",
-        usage: "",
-        details: "Internal: the process that owns a session's server. Its configuration comes on stdin.",
-        build: |command| command,
-    },
 ];
 
 /// Bare `drowse` and `@name`: the flags that every verb takes, and nothing else.

@@ -27,6 +27,10 @@ use output::Output;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
+    // The process that owns a session's server: before anything is opened, since it closes what it inherited.
+    if words.first().is_some_and(|word| word == "bridge-serve") {
+        return drowse_runtime::bridge::serve();
+    }
     let mut globals = Globals::guess(&words);
     let outcome = args::parse(words).and_then(|(command, checked)| {
         globals = checked;

@@ -2,3 +2,20 @@
 #![no_std]
 #[cfg(test)]
 extern crate std;
+
+pub mod crash;
+pub mod envelope;
+pub mod era;
+pub mod framing;
+pub mod front;
+pub mod json;
+pub mod lifecycle;
+pub mod link;
+pub mod message;
+pub mod method;
+pub mod negotiate;
+pub mod server;
+mod skim;
+pub mod span;
+pub mod splice;
+pub mod time;

@@ -1,1 +1,3 @@
 //! Fixtures and harness of the acceptance tests.
+
+pub mod fixture;

@@ -1,4 +1,4 @@
-//! The two commands that are servers: the built-in MCP server, and the bridge.
+//! The command that is a server by itself: the built-in MCP server.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -15,9 +15,4 @@ pub(super) fn demo_server() -> Result<Status, Failure> {
     builtin::serve(io::stdin().lock(), io::stdout())
         .map(|()| Status::Done)
         .map_err(|error| Failure::new(Exit::Network, "storage", format!("stdin or stdout broke: {error}")))
-}
-
-/// `bridge-serve`: the process that owns a session's server.
-pub(super) fn bridge() -> Result<Status, Failure> {
-    Err(Failure::new(Exit::Network, "unsupported", "the bridge is not part of this build"))
 }
