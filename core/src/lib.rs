@@ -2,6 +2,9 @@
 #![no_std]
 #[cfg(test)]
 extern crate std;
+// The simulated host is shared with the integration tests, which know the crate by its name.
+#[cfg(test)]
+extern crate self as drowse_core;
 
 pub mod crash;
 pub mod envelope;
@@ -9,6 +12,7 @@ pub mod era;
 pub mod framing;
 pub mod front;
 pub mod json;
+pub mod keepalive;
 pub mod lifecycle;
 pub mod link;
 pub mod message;
