@@ -171,7 +171,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
         let pending = self.buffer.as_ref().get(self.start..self.end).unwrap_or_default();
         let length = pending.len();
         let Some(target) = new.as_mut().get_mut(..length) else { return Err(new) };
-        target.copy_from_slice(pending);
+        for (slot, byte) in target.iter_mut().zip(pending) {
+            *slot = *byte;
+        }
         self.searched = self.searched.saturating_sub(self.start);
         self.start = 0;
         self.end = length;
@@ -312,8 +314,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
             if start == 0 {
                 return;
             }
-            if start <= end && end <= buffer.len() {
-                buffer.copy_within(start..end, 0);
+            // Checked here once more, so that the check inside is seen to hold and no panic is linked.
+            if let Some(used) = buffer.get_mut(..end)
+                && start <= used.len()
+            {
+                used.copy_within(start.., 0);
             }
             self.start = 0;
             self.searched = self.searched.saturating_sub(start);
