@@ -159,8 +159,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
         let full = self.start == 0 && self.end >= length && self.searched >= self.end;
         // A buffer without a byte could never take one in.
         let enough = self.limit.max(1);
-        (full && length < enough && !self.skimming)
-            .then(|| length.saturating_mul(2).max(1).min(self.limit.saturating_add(2)))
+        (full && length < enough).then(|| length.saturating_mul(2).max(1).min(self.limit.saturating_add(2)))
     }
 
     /// Replaces the buffer, moves what is pending over and gives the old one back.
@@ -171,9 +170,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
         let pending = self.buffer.as_ref().get(self.start..self.end).unwrap_or_default();
         let length = pending.len();
         let Some(target) = new.as_mut().get_mut(..length) else { return Err(new) };
-        for (slot, byte) in target.iter_mut().zip(pending) {
-            *slot = *byte;
-        }
+        target.iter_mut().zip(pending).for_each(|(to, from)| *to = *from);
         self.searched = self.searched.saturating_sub(self.start);
         self.start = 0;
         self.end = length;
@@ -299,7 +296,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
             && self.end == length
             && self.searched == length
             && length >= self.limit.max(1)
-            && !self.skimming
             && matches!(self.tail, Tail::None | Tail::Return)
     }
 

@@ -7,6 +7,7 @@ pub mod crash;
 pub mod envelope;
 pub mod era;
 pub mod framing;
+pub mod front;
 pub mod json;
 pub mod lifecycle;
 pub mod link;

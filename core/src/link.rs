@@ -256,6 +256,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         self.request(key).is_some()
     }
 
+    /// The key of the request in the slot of that index.
+    #[must_use]
+    pub fn key_at(&self, index: usize) -> Option<Key> {
+        self.at(u16::try_from(index).ok()?).map(|(key, _)| key)
+    }
+
     /// Accepts a request, or changes nothing.
     ///
     /// # Errors

@@ -143,6 +143,8 @@ impl<'b> Writer<'b> {
             b'\n' => self.raw(b"\\n"),
             b'\r' => self.raw(b"\\r"),
             b'\t' => self.raw(b"\\t"),
+            0x08 => self.raw(b"\\b"),
+            0x0c => self.raw(b"\\f"),
             _ => self.raw(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]),
         }
     }

@@ -214,6 +214,8 @@ pub struct Server<S> {
     own: u64,
     keepalive: Keepalive,
     start_error: Option<StartError>,
+    /// The server's input takes more: requests that it does not take stay queued.
+    writable: bool,
     now: Instant,
 }
 
@@ -231,6 +233,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             own: 0,
             keepalive: Keepalive::Heard(Instant::ZERO),
             start_error: None,
+            writable: true,
             now: Instant::ZERO,
         }
     }
@@ -275,6 +278,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     #[must_use]
     pub fn is_live(&self, key: Key) -> bool {
         self.link.is_live(key)
+    }
+
+    /// The key of the request under way in the slot of that index.
+    #[must_use]
+    pub fn key_at(&self, index: usize) -> Option<Key> {
+        self.link.key_at(index)
+    }
+
+    /// The time of the last input.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
     }
 
     /// Accepts an operation, and wakes the server for it; or changes nothing.
@@ -355,6 +370,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if self.lifecycle.is_negotiating() {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
+            self.writable = true;
             self.negotiation =
                 Some(Negotiation::new(now, pin, self.remembered, self.lifecycle.is_straight(), limits));
         }
@@ -366,6 +382,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.start_error = Some(StartError::NotSpawned);
         self.link.fail_queued(Cause::StartFailed);
         self.lifecycle.handle_spawn_failed(now);
+    }
+
+    /// The server's input is full, or takes more again. What it does not take stays queued, and so never ran.
+    pub const fn set_writable(&mut self, writable: bool) {
+        self.writable = writable;
     }
 
     /// The kernel took the first byte of a request.
@@ -554,7 +575,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             });
         }
         let revision = self.revision.filter(|_| self.lifecycle.is_ready())?;
-        if let Some((key, method)) = self.link.poll_send() {
+        if self.writable
+            && let Some((key, method)) = self.link.poll_send()
+        {
             return Some(match method {
                 Method::Info => {
                     self.link.poll_local(key);
