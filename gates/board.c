@@ -6,7 +6,7 @@
 /* As in src/board.rs. */
 enum {
     FINISH, FRESH, REQUEST, CANCEL, READABLE, TICK, LOST, EXITED, KILLED, TREE_GONE, EXPIRED, UNAUTHORIZED,
-    WAKE, DEFER, UNDEFER, SHOW, IDLE, CLOSE, BYTES
+    WAKE, DEFER, UNDEFER, SHOW, IDLE, CLOSE, WRITABLE, BYTES
 };
 enum {
     PERSIST, SPAWN, CLOSE_INPUT, TERMINATE, KILL, RETIRE, TO_SERVER, TO_CALLER, ACCEPTED, REFUSED, RELEASED, STRAY,
@@ -31,7 +31,7 @@ static uint64_t events, accepted, answered, ended_idle;
 static struct text to_server, to_caller, from_server, heard;
 static uint64_t last_wire;
 static uint64_t live[32];
-static bool running, input_closed;
+static bool running, input_closed, greeted;
 
 /* The wire id 0 is a valid key, so the table keeps id + 1. */
 static void fail(const char *why) {
@@ -78,17 +78,22 @@ static uint64_t random(uint64_t below) {
 }
 
 #define META "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}"
+static const char *const HELLO = "{\"drowse\":{\"hello\":{\"versions\":[1],\"principal\":\"board\",\"verbatim\":false}}}";
 static const char *const CALL =
     "{\"jsonrpc\":\"2.0\",\"id\":\"a\\u0041\",\"method\":\"tools/call\",\"params\":{\"_meta\":{" META
     ",\"progressToken\":\"p1\",\"dev.drowse/timeoutMs\":5000},\"name\":\"echo\",\"arguments\":{\"text\":\"hi\"}}}";
 
 static const char *const REQUESTS[] = {
     "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"tools/call\",\"params\":{\"name\":\"x\",\"_meta\":{" META "}}}",
-    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"tools/list\",\"params\":{\"_meta\":{" META ",\"k\":[1,{}]}}}",
-    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"resources/read\",\"params\":{\"uri\":\"a:b\"}}",
-    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"prompts/list\"}",
-    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"drowse/info\"}",
-    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"drowse/ping\"}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"tools/list\",\"params\":{\"_meta\":{" META ",\"k\":[1,{}],\"progressToken\":3}}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"resources/read\",\"params\":{\"uri\":\"a:b\",\"_meta\":{" META "}}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"prompts/list\",\"params\":{\"_meta\":{" META "}}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"drowse/info\",\"params\":{\"_meta\":{" META "}}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"drowse/ping\",\"params\":{\"_meta\":{" META ",\"dev.drowse/timeoutMs\":#}}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"server/discover\",\"params\":{\"_meta\":{" META "}}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"drowse/status\",\"params\":{\"_meta\":{" META "}}}",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":#}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":#,\"method\":\"tools/call\"}",
 };
 static const char *const ANSWERS[] = {
     "{\"jsonrpc\":\"2.0\",\"id\":#,\"result\":{}}\n",
@@ -165,32 +170,40 @@ static void expect_answer(void) {
     heard.length = 0;
 }
 
+static uint32_t request(const char *pattern, uint8_t *bytes, size_t *length) {
+    struct text line = {0};
+    say(&line, pattern, events);
+    if (storm && random(16) == 0) mangle(&line);
+    if (line.length > *length) fail("a request is too long");
+    memcpy(bytes, line.bytes, line.length);
+    *length = line.length;
+    return REQUEST;
+}
+
 /* One request, then nothing but time. */
 static uint32_t script(uint64_t until, uint64_t *argument, uint8_t *bytes, size_t *length) {
     if (from_server.length > 0) return READABLE;
     switch (step++) {
-    case 0: {
-        struct text call = {0};
-        say(&call, CALL, 0);
-        memcpy(bytes, call.bytes, call.length);
-        *length = call.length;
-        return REQUEST;
-    }
+    case 0:
+        return request(HELLO, bytes, length);
     case 1:
+        heard.length = 0;
+        return request(CALL, bytes, length);
+    case 2:
         expect_answer();
         if (until != now + PERIOD) fail("the deadline is not a full period after the answer");
         now = until - 1;
         return TICK;
-    case 2:
+    case 3:
         if (input_closed) fail("the server was let go before its time");
         now++;
         return TICK;
-    case 3:
+    case 4:
         if (!input_closed) fail("the server was kept beyond its time");
         running = false;
         *argument = 0;
         return EXITED;
-    case 4:
+    case 5:
         return TREE_GONE;
     default:
         if (ended_idle != (legacy ? 2u : 1u)) fail("the server did not fall asleep");
@@ -203,15 +216,16 @@ static uint32_t script(uint64_t until, uint64_t *argument, uint8_t *bytes, size_
 
 static uint32_t confusion(uint64_t until, uint64_t *argument, uint8_t *bytes, size_t *length) {
     struct text text = {0};
+    uint32_t kind;
     *argument = random(64);
     if (++events > STORM) return FINISH;
     switch (random(24)) {
     case 0: case 1: case 2: case 3: case 4:
-        say(&text, PICK(REQUESTS), events);
-        if (random(16) == 0) mangle(&text);
-        memcpy(bytes, text.bytes, text.length);
-        *length = text.length;
-        return REQUEST;
+        if (!greeted) {
+            greeted = true;
+            return request(HELLO, bytes, length);
+        }
+        return request(PICK(REQUESTS), bytes, length);
     case 5: case 6: case 7: case 8: case 9:
         return READABLE;
     case 10: case 11: case 12:
@@ -238,7 +252,8 @@ static uint32_t confusion(uint64_t until, uint64_t *argument, uint8_t *bytes, si
         *argument = random(1u << 20);
         return random(8) ? CANCEL : FRESH;
     default:
-        return CANCEL + (uint32_t)random(CLOSE - CANCEL + 1);
+        kind = CANCEL + (uint32_t)random(WRITABLE - CANCEL + 1);
+        return kind == CLOSE && random(8) ? FRESH : kind;
     }
 }
 
@@ -249,7 +264,7 @@ uint32_t board_event(uint64_t until, uint64_t *argument, uint8_t *bytes, size_t 
     kind = storm ? confusion(until, argument, bytes, length) : script(until, argument, bytes, length);
     if (kind == FRESH) {
         from_server.length = to_server.length = to_caller.length = 0;
-        running = input_closed = false;
+        running = input_closed = greeted = false;
     }
     return kind;
 }

@@ -4,15 +4,16 @@ use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Era, Pin};
 use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::front::{self, Front, Inbound};
 use drowse_core::lifecycle::Exit;
-use drowse_core::link::{Failure, Key, Slot};
+use drowse_core::link::{Allowance, Failure, Key, Slot};
 use drowse_core::message::{self, Identity, Writer};
-use drowse_core::method::Method;
-use drowse_core::server::{Action, Config, Operation, Outcome, Server};
+use drowse_core::server::{Action, Config, Outcome, Server, StartError};
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
 use drowse_core::time::{Duration, Instant};
 
 use crate::board::{self, Do, Event, MESSAGE, Process, Wish};
+use crate::surface;
 
 /// Requests that may be under way.
 pub const SLOTS: usize = 32;
@@ -24,6 +25,7 @@ pub type Machine = Server<[Slot; SLOTS]>;
 /// The server's output, cut into lines.
 pub type Lines = LineDecoder<[u8; LINE]>;
 
+const ALLOWANCE: Allowance = Allowance { quiet: Duration::from_secs(5), total: Duration::from_secs(20) };
 const US: Identity = Identity { name: "drowse-gates", version: "0.1.0" };
 
 /// What comes after an event.
@@ -67,6 +69,8 @@ struct Pending {
     key: Key,
     frame: Kept,
     parts: RequestParts,
+    /// The caller takes answers as the server sent them.
+    verbatim: bool,
 }
 
 /// What is kept beside the machine.
@@ -79,6 +83,7 @@ struct Desk {
 
 /// One server and all that is known of it.
 pub struct Adapter {
+    front: Front,
     server: Machine,
     lines: Lines,
     desk: Desk,
@@ -95,9 +100,11 @@ impl Adapter {
         config.lifecycle.resident = bit(2);
         config.keepalive = bit(3).then_some(Duration::from_secs(3));
         config.remembered = bit(4).then_some(Era::Legacy);
+        config.allowance = ALLOWANCE;
         config.pin = if bit(5) { Pin::from_name("2025-06-18").unwrap_or_default() } else { Pin::None };
         let crashed = (0..settings >> 8 & 7).map(Instant::from_millis);
         Self {
+            front: Front::new(),
             server: Server::new(config, [Slot::EMPTY; SLOTS], settings >> 16, CrashLog::from_times(crashed)),
             lines: LineDecoder::new([0; LINE], LINE),
             desk: Desk { pending: [None; SLOTS], handshake: Kept::EMPTY },
@@ -141,6 +148,7 @@ impl Adapter {
                 Wish::Show => self.server.show(now, argument & 1 != 0),
                 Wish::Idle => self.server.set_idle(Some(Duration::from_secs(argument))),
                 Wish::Close => self.server.close(now),
+                Wish::Writable => self.server.set_writable(argument & 1 != 0),
             },
             Event::Bytes { .. } => {}
         }
@@ -150,34 +158,55 @@ impl Adapter {
         Next::Go
     }
 
-    fn request(&mut self, now: Instant, bytes: &[u8]) {
-        let read = envelope::read(bytes);
-        let parts = match &read {
-            Ok(message) => RequestParts::of(message),
-            Err(error) => {
+    /// A line of the caller.
+    fn request(&mut self, now: Instant, line: &[u8]) {
+        let inbound = self.front.handle_frame(line, ALLOWANCE);
+        board::checksum(self.front.read_count() + u64::from(self.front.is_open()));
+        match inbound {
+            Inbound::Operation { operation, parts, token } => {
+                board::checksum(token.map_or(0, |token| token.len() as u64));
+                match self.server.submit(now, operation) {
+                    Ok(key) => {
+                        board::act(Do::Accepted, key.wire());
+                        if let Some(slot) = self.desk.pending.get_mut(key.index()) {
+                            let verbatim = self.front.is_verbatim();
+                            *slot = Some(Pending { key, frame: Kept::keep(line), parts, verbatim });
+                        }
+                    }
+                    Err(_) => {
+                        self.front.unread();
+                        board::act(Do::Refused, 0);
+                    }
+                }
+            }
+            Inbound::Hello { principal } => to_caller(&[principal.map_or(b"hello", |name| name.of(line))]),
+            Inbound::Refused => to_caller(&[b"refused"]),
+            Inbound::Discover { id } => {
+                to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
+                let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
+                to_caller(&front::discovery(handshake));
+                to_caller(&[b"}"]);
+            }
+            Inbound::Status { id } => to_caller(&[id.of(line), self.server.state().name().as_bytes()]),
+            Inbound::Close { .. } => {
+                self.front.close();
+                self.server.close(now);
+            }
+            Inbound::Cancel { request } => {
+                let same = |pending: &Pending| pending.parts.id.of(pending.frame.get()) == request.of(line);
+                let chosen = self.desk.pending.iter().flatten().find(|pending| same(pending));
+                if let Some(key) = chosen.map(|pending| pending.key) {
+                    self.server.cancel(now, key);
+                }
+            }
+            Inbound::Ignore => {}
+            Inbound::Reject { id, rejection } => {
+                surface::text(&rejection);
                 let mut buffer = [0; MESSAGE];
-                let id = error.id.map(|id| id.of(bytes));
-                if let Ok(answer) = message::error(id, error.code(), "not a message", None, &mut buffer) {
-                    board::write(Do::ToCaller, answer);
-                    board::end_of_message(Do::ToCaller);
+                let id = id.map(|id| id.of(line));
+                if let Ok(answer) = message::error(id, rejection.code(), "rejected", None, &mut buffer) {
+                    to_caller(&[answer]);
                 }
-                None
-            }
-        };
-        let Some(parts) = parts else {
-            board::act(Do::Refused, 0);
-            return;
-        };
-        let method = Method::from_json(parts.method.of(bytes));
-        match self.server.submit(now, Operation { method, allowance: None }) {
-            Ok(key) => {
-                board::act(Do::Accepted, key.wire());
-                if let Some(slot) = self.desk.pending.get_mut(key.index()) {
-                    *slot = Some(Pending { key, frame: Kept::keep(bytes), parts });
-                }
-            }
-            Err(_) => {
-                board::act(Do::Refused, 1);
             }
         }
     }
@@ -269,8 +298,7 @@ impl Adapter {
                     w.raw(self.desk.handshake.get());
                     w.raw(b"}}");
                     if let Ok(bytes) = w.finish() {
-                        board::write(Do::ToCaller, bytes);
-                        board::end_of_message(Do::ToCaller);
+                        to_caller(&[bytes]);
                     }
                 }
             }
@@ -296,9 +324,15 @@ impl Adapter {
 
     /// Takes every key back: whoever waits is told nothing more.
     fn give_up(&mut self) {
-        for slot in &mut self.desk.pending {
+        if let Some(StartError::Negotiation(error)) = self.server.start_error() {
+            surface::text(&error);
+        }
+        board::checksum(u64::from(self.server.timetable().next() == self.server.poll_timeout()));
+        board::checksum(u64::from(self.server.is_stopping()) + self.server.lifecycle().generation());
+        for (index, slot) in self.desk.pending.iter_mut().enumerate() {
             if let Some(pending) = slot.take() {
-                let known = self.server.is_live(pending.key);
+                let known =
+                    self.server.is_live(pending.key) && self.server.key_at(index) == Some(pending.key);
                 board::act(if known { Do::Released } else { Do::Stray }, pending.key.wire());
             }
         }
@@ -323,7 +357,7 @@ impl Desk {
             Outcome::Deliver { key, method, message, revision } => {
                 if let Some(pending) = self.take(key)
                     && let Ok(pieces) =
-                        splice::answer(frame, &message, pending.parts.id, method, revision, false)
+                        splice::answer(frame, &message, pending.parts.id, method, revision, pending.verbatim)
                 {
                     spliced(Do::ToCaller, &pieces, frame, pending.frame.get());
                 }
@@ -378,9 +412,15 @@ fn fail(pending: &Pending, failure: Failure) {
     let mut buffer = [0; MESSAGE];
     let id = Some(pending.parts.id.of(pending.frame.get()));
     if let Ok(bytes) = message::error(id, -32000, failure.cause.kind(), Some(data), &mut buffer) {
-        board::write(Do::ToCaller, bytes);
-        board::end_of_message(Do::ToCaller);
+        to_caller(&[bytes]);
     }
+}
+
+fn to_caller(parts: &[&[u8]]) {
+    for part in parts {
+        board::write(Do::ToCaller, part);
+    }
+    board::end_of_message(Do::ToCaller);
 }
 
 fn to_server(bytes: &[u8]) {

@@ -71,6 +71,8 @@ pub enum Wish {
     Idle,
     /// The end.
     Close,
+    /// The server's input full, or not.
+    Writable,
 }
 
 /// What is to be done.
@@ -145,6 +147,7 @@ pub fn event(until: Option<u64>) -> Event {
         15 => Event::Wish(Wish::Show, argument),
         16 => Event::Wish(Wish::Idle, argument),
         17 => Event::Wish(Wish::Close, argument),
+        18 => Event::Wish(Wish::Writable, argument),
         _ => Event::Bytes { bytes, length },
     }
 }

@@ -122,7 +122,7 @@ fn times(bytes: &[u8]) {
 }
 
 /// Formats an error's text, which must not need a panic either.
-fn text(error: &dyn fmt::Display) {
+pub fn text(error: &dyn fmt::Display) {
     struct Sum(u64);
     impl Write for Sum {
         fn write_str(&mut self, part: &str) -> fmt::Result {
