@@ -42,7 +42,7 @@ impl CrashLog {
 
     /// The server crashed at `now`.
     pub fn record(&mut self, now: Instant) {
-        self.0.retain(|at| now.since(*at) < WINDOW);
+        self.0.retain(|at| *at <= now && now.since(*at) < WINDOW);
         if self.0.is_full() {
             self.0.remove(0);
         }
@@ -73,10 +73,11 @@ impl CrashLog {
         }
     }
 
-    /// Whether the server may be started at `now`.
+    /// Whether the server may be started at `now`. A wait longer than any back-off means that the clock was set back
+    /// since the crash: that is nothing to wait for.
     #[must_use]
     pub fn admits(&self, now: Instant) -> bool {
-        self.retry_at().is_none_or(|at| now >= at)
+        self.retry_at().is_none_or(|at| now >= at || at.since(now) > WINDOW)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use core::fmt;
 
-use crate::json::{self, Elements, JsonError, JsonErrorKind, Scanner, Step};
+use crate::json::{self, Elements, Failed, JsonError, JsonErrorKind, Scanner, Step};
 use crate::skim::Skim;
 use crate::span::Span;
 
@@ -185,7 +185,7 @@ pub fn read(frame: &[u8]) -> Result<Message, EnvelopeError> {
     match reader.message() {
         Ok(Ok(message)) => Ok(message),
         Ok(Err(fault)) => Err(reader.blame(fault)),
-        Err(error) => Err(malformed(frame, error)),
+        Err(Failed) => Err(malformed(frame, reader.scanner.error())),
     }
 }
 
@@ -240,7 +240,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn message(&mut self) -> Result<Result<Message, Fault>, JsonError> {
+    fn message(&mut self) -> Result<Result<Message, Fault>, Failed> {
         let start = self.scanner.open_document()?;
         if self.frame.get(start) != Some(&b'{') {
             return self.no_object(start);
@@ -264,10 +264,8 @@ impl Reader<'_> {
     }
 
     #[cold]
-    fn no_object(&mut self, start: usize) -> Result<Result<Message, Fault>, JsonError> {
-        let end = self.scanner.value(start)?;
-        self.scanner.close_document(end)?;
-        let items = Span::new(start, end);
+    fn no_object(&mut self, start: usize) -> Result<Result<Message, Fault>, Failed> {
+        let items = self.scanner.document()?;
         Ok(if !json::is_array(items.of(self.frame)) {
             Err(Fault { kind: EnvelopeErrorKind::NotAMessage, at: start })
         } else if batch(self.frame, items).next().is_none() {
@@ -279,7 +277,7 @@ impl Reader<'_> {
 
     /// Reads the member of the message whose value starts at `value`, and says where that ends.
     #[inline]
-    fn member(&mut self, key: Span, value: usize) -> Result<usize, JsonError> {
+    fn member(&mut self, key: Span, value: usize) -> Result<usize, Failed> {
         let Some(part) = part(key.of(self.frame)) else { return self.scanner.value(value) };
         let opens = self.frame.get(value);
         let end = if matches!(part, Part::Params | Part::Result) && opens == Some(&b'{') {
@@ -314,7 +312,7 @@ impl Reader<'_> {
 
     /// Walks params or the result, whose brace is at `at`, for the sake of `_meta`.
     #[inline]
-    fn meta(&mut self, at: usize) -> Result<usize, JsonError> {
+    fn meta(&mut self, at: usize) -> Result<usize, Failed> {
         self.scanner.enter_object(at)?;
         let mut step = self.scanner.first_member(at + 1)?;
         loop {

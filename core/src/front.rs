@@ -330,6 +330,7 @@ pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], 12> {
 }
 
 #[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod tests {
     use super::*;
     use std::format;

@@ -15,7 +15,7 @@ mod scanner;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use scanner::{Scanner, Step, is_space};
+pub(crate) use scanner::{Failed, Scanner, Step, ends, first, is_space};
 
 /// How many arrays and objects may be open at once.
 pub const MAX_DEPTH: usize = 1024;
@@ -101,10 +101,7 @@ impl core::error::Error for JsonError {}
 /// Whatever is not one JSON value in UTF-8, see [`JsonErrorKind`].
 pub fn scan(bytes: &[u8]) -> Result<Span, JsonError> {
     let mut scanner = Scanner::new(bytes);
-    let start = scanner.open_document()?;
-    let end = scanner.value(start)?;
-    scanner.close_document(end)?;
-    Ok(Span::new(start, end))
+    scanner.document().map_err(|Failed| scanner.error())
 }
 
 /// A member of an object.
@@ -168,7 +165,7 @@ impl Iterator for Elements<'_> {
 
 impl core::iter::FusedIterator for Elements<'_> {}
 
-type Advance<'a> = fn(&mut Scanner<'a>, usize) -> Result<Step, JsonError>;
+type Advance<'a> = fn(&mut Scanner<'a>, usize) -> Result<Step, Failed>;
 
 /// Where a walk over an array or object stands.
 #[derive(Clone, Debug)]

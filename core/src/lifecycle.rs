@@ -184,7 +184,9 @@ enum Then {
         exit: Option<Exit>,
     },
     /// It died on the probe: once more, straight into `initialize`.
-    Again,
+    Again {
+        background: bool,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,6 +264,8 @@ pub struct Lifecycle {
     given: u32,
     saved: u32,
     retired: bool,
+    /// Somebody wanted the server awake while it was being ended: it is started again.
+    wanted: bool,
 }
 
 impl Lifecycle {
@@ -284,6 +288,7 @@ impl Lifecycle {
             given: 0,
             saved: 0,
             retired: false,
+            wanted: false,
         }
     }
 
@@ -292,10 +297,13 @@ impl Lifecycle {
     pub const fn public_state(&self) -> PublicState {
         match self.state {
             State::Dormant => PublicState::Dormant,
-            State::Starting { background: false, .. } | State::Stopping { then: Then::Again, .. } => {
-                PublicState::Connecting
+            State::Starting { background, .. } | State::Stopping { then: Then::Again { background }, .. } => {
+                if background {
+                    PublicState::Reconnecting
+                } else {
+                    PublicState::Connecting
+                }
             }
-            State::Starting { background: true, .. } => PublicState::Reconnecting,
             State::Live if self.shown => PublicState::Live,
             State::Live => PublicState::Suspended,
             State::Silent => PublicState::Disconnected,
@@ -371,10 +379,9 @@ impl Lifecycle {
             }
             State::Resting(Rest::Unauthorized) => Some(Unavailable::Unauthorized),
             State::Resting(Rest::Expired) if self.config.fail_on_expiry => Some(Unavailable::Expired),
-            State::Resting(Rest::Crashed) | State::Dormant => match self.crashes.retry_at() {
-                Some(at) if now < at => Some(Unavailable::BackingOff(at)),
-                _ => None,
-            },
+            State::Resting(Rest::Crashed) | State::Dormant if !self.crashes.admits(now) => {
+                self.crashes.retry_at().map(Unavailable::BackingOff)
+            }
             _ => None,
         }
     }
@@ -389,7 +396,7 @@ impl Lifecycle {
             State::Resting(Rest::Crashed | Rest::Expired) => self.config.auto_restart,
             _ => false,
         };
-        (eligible && self.in_flight == 0 && self.deferrals == 0).then(|| self.quiet_since.after(idle))
+        (eligible && self.is_quiet()).then(|| self.quiet_since.after(idle))
     }
 
     /// An operation arrived. Wakes a sleeping server.
@@ -397,14 +404,16 @@ impl Lifecycle {
     /// Ask [`unavailable`](Self::unavailable) first: a start that may not happen is not begun here either.
     pub fn begin(&mut self, now: Instant) {
         self.in_flight = self.in_flight.saturating_add(1);
-        self.wake(now);
+        // Nothing more need be remembered during a stop: if it is cancelled before the end of it, nothing is wanted.
+        self.rouse(now);
     }
 
     /// An operation ended, however. `served`: the server answered it.
-    pub const fn end(&mut self, now: Instant, served: bool) {
+    pub fn end(&mut self, now: Instant, served: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if served {
             self.served = true;
+            self.crashes.clear();
         }
         if self.in_flight == 0 {
             self.quiet_since = now;
@@ -418,25 +427,16 @@ impl Lifecycle {
 
     /// A deferral ended.
     pub const fn undefer(&mut self, now: Instant) {
-        self.deferrals = self.deferrals.saturating_sub(1);
-        if self.deferrals == 0 {
+        if self.deferrals == 1 {
             self.quiet_since = now;
         }
+        self.deferrals = self.deferrals.saturating_sub(1);
     }
 
     /// Somebody wants the server awake (`connect`, `restart`, `enable`): like an operation that ends when it is ready.
     pub fn wake(&mut self, now: Instant) {
-        self.quiet_since = now;
-        if self.unavailable(now).is_none() {
-            match self.state {
-                State::Dormant | State::Resting(_) => self.start(false),
-                State::Starting { step, background: true } => {
-                    self.state = State::Starting { step, background: false };
-                    self.change();
-                }
-                _ => {}
-            }
-        }
+        self.rouse(now);
+        self.wanted = self.is_stopping();
     }
 
     /// No view shows the server any more, or one does again.
@@ -462,10 +462,14 @@ impl Lifecycle {
     /// what a stale record names. Returns whether a start was given up.
     pub fn handle_persist_failed(&mut self, now: Instant) -> bool {
         self.saved = self.given;
-        if matches!(self.state, State::Starting { step: Start::Persist, .. }) {
-            self.state = State::Resting(Rest::Crashed);
-            self.ended = true;
-            self.change();
+        if let State::Starting { step: Start::Persist, background } = self.state
+            && self.saved == self.made
+        {
+            if background {
+                // Else it would be tried again at once, and again.
+                self.crashes.record(now);
+            }
+            self.rest(Rest::Crashed);
             return true;
         }
         self.persisted(now);
@@ -487,22 +491,25 @@ impl Lifecycle {
 
     /// The server is negotiated.
     pub fn handle_ready(&mut self, now: Instant) {
-        if let State::Starting { step: Start::Negotiate, .. } = self.state {
+        if let State::Starting { step: Start::Negotiate, background } = self.state {
             self.state = State::Live;
             self.straight = false;
-            self.quiet_since = now;
+            // What drowse starts for itself is no activity.
+            if !background {
+                self.quiet_since = now;
+            }
             self.change();
         }
     }
 
     /// The server could not be negotiated with. `again`: it may have died on the probe.
     pub fn handle_start_failed(&mut self, now: Instant, again: bool) {
-        if self.is_negotiating() {
+        if let State::Starting { step: Start::Negotiate, background } = self.state {
             let again = again && !self.straight;
             if !again {
                 self.crashes.record(now);
             }
-            let then = if again { Then::Again } else { Then::Rest(Rest::Crashed) };
+            let then = if again { Then::Again { background } } else { Then::Rest(Rest::Crashed) };
             self.state = State::Stopping { step: Stop::Kill { told: false }, then };
             self.change();
         }
@@ -511,7 +518,7 @@ impl Lifecycle {
     /// The server closed its output, or its link broke.
     pub fn handle_lost(&mut self, now: Instant) {
         if self.is_ready() {
-            let then = Then::Lost { quiet: self.in_flight == 0, exit: None };
+            let then = Then::Lost { quiet: self.is_quiet(), exit: None };
             let until = now.after(self.config.input_grace);
             self.state = State::Stopping { step: Stop::Input { until, told: false }, then };
             self.change();
@@ -554,7 +561,7 @@ impl Lifecycle {
     pub fn handle_expired(&mut self) {
         if self.is_ready() {
             // With nothing in flight it only beat our timer to the same end.
-            let quiet = self.in_flight == 0 && self.config.idle.is_some_and(|idle| !idle.is_zero());
+            let quiet = self.is_quiet() && self.config.idle.is_some_and(|idle| !idle.is_zero());
             self.stop(Then::Rest(if quiet { Rest::Idle } else { Rest::Expired }));
         }
     }
@@ -578,24 +585,20 @@ impl Lifecycle {
     pub fn handle_tree_gone(&mut self, now: Instant, waiting: bool) {
         let State::Stopping { then, .. } = self.state else { return };
         let rest = match then {
-            Then::Again => {
-                self.ended = true;
+            Then::Again { background } => {
                 self.straight = true;
-                self.start(false);
+                self.start(background);
                 return;
             }
             Then::Rest(rest) => rest,
             Then::Lost { quiet, exit } => self.outcome(quiet, exit),
         };
-        if matches!(then, Then::Lost { .. }) && rest == Rest::Crashed {
-            if self.served {
-                self.crashes.clear();
-            } else {
-                self.crashes.record(now);
-            }
+        if matches!(then, Then::Lost { .. }) && rest == Rest::Crashed && !self.served {
+            self.crashes.record(now);
         }
+        let wanted = waiting || self.wanted;
         self.rest(rest);
-        if waiting && self.unavailable(now).is_none() {
+        if wanted && self.unavailable(now).is_none() {
             self.start(false);
         }
     }
@@ -709,6 +712,27 @@ impl Lifecycle {
         Record { state: self.public_state(), generation: self.generation, ended: self.ended }
     }
 
+    /// Starts what sleeps; a start in the background becomes one that somebody waits for.
+    fn rouse(&mut self, now: Instant) {
+        self.quiet_since = now;
+        if self.unavailable(now).is_some() {
+            return;
+        }
+        match &mut self.state {
+            State::Dormant | State::Resting(_) => self.start(false),
+            State::Starting { background: background @ true, .. }
+            | State::Stopping { then: Then::Again { background: background @ true }, .. } => {
+                *background = false;
+                self.change();
+            }
+            _ => {}
+        }
+    }
+
+    const fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.deferrals == 0
+    }
+
     fn change(&mut self) {
         self.made = self.made.wrapping_add(1);
     }
@@ -717,6 +741,7 @@ impl Lifecycle {
         self.generation = self.generation.saturating_add(1);
         self.ended = false;
         self.served = false;
+        self.wanted = false;
         self.state = State::Starting { step: Start::Persist, background };
         self.change();
     }
@@ -730,6 +755,7 @@ impl Lifecycle {
         self.state = State::Resting(rest);
         self.ended = true;
         self.straight = false;
+        self.wanted = false;
         self.change();
     }
 

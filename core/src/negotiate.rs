@@ -8,7 +8,11 @@
 //! - an `InitializeResult` means legacy, once the probe is refused or [`Limits::verdict`] has passed without a
 //!   `DiscoverResult`;
 //! - `initialize` refused with -32022 and a modern version means modern: the probe was lost while the server started;
+//! - `initialize` refused otherwise proves at least that the server is up, so the probe is put once more and given
+//!   [`Limits::hedge`];
 //! - the probe refused with -32020, -32021 or -32022 means modern; refused with anything else, `initialize` decides.
+//!
+//! A refusal counts for the question that it answers, not for one put later: servers do answer twice.
 //!
 //! A server that was legacy the last time is asked with `initialize` first; that too is checked, and hedged the other
 //! way round.
@@ -88,10 +92,10 @@ enum Ask {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Asking,
-    /// `initialize` was answered; the probe may still be.
+    /// `initialize` was answered, one way or the other; the probe may still be.
     Verdict {
         until: Instant,
-        revision: Revision,
+        outcome: Result<Revision, NegotiationError>,
     },
     /// Legacy, and `notifications/initialized` is still to be sent.
     Confirming(Revision),
@@ -124,9 +128,12 @@ pub struct Negotiation {
     hedge_at: Option<Instant>,
     /// The server proved to be modern without describing itself; nothing but a `DiscoverResult` is waited for.
     known_modern: bool,
-    /// Each era's offer was corrected once already.
-    corrected: bool,
-    last_refusal: i64,
+    /// The revision that the question offers was corrected already, which is done once.
+    discover_corrected: bool,
+    initialize_corrected: bool,
+    /// Wire ids of the first and the latest probe, and of the latest `initialize`.
+    discover_ids: Option<(u64, u64)>,
+    initialize_id: Option<u64>,
     /// The first question was `initialize` and nothing else was to be tried: a server that died on the probe.
     straight: bool,
 }
@@ -136,6 +143,7 @@ impl Negotiation {
     /// because the server died on the probe a moment ago.
     #[must_use]
     pub fn new(now: Instant, pin: Pin, remembered: Option<Era>, straight: bool, limits: Limits) -> Self {
+        let straight = straight && pin.era() != Some(Era::Modern);
         let legacy_first = pin.era().or(remembered) == Some(Era::Legacy) || straight;
         Self {
             pin,
@@ -149,8 +157,10 @@ impl Negotiation {
             // A pinned era has no second question, a straight start must not ask it.
             hedge_at: (pin.era().is_none() && !straight).then(|| now.after(limits.hedge)),
             known_modern: false,
-            corrected: false,
-            last_refusal: 0,
+            discover_corrected: false,
+            initialize_corrected: false,
+            discover_ids: None,
+            initialize_id: None,
             straight,
         }
     }
@@ -194,11 +204,15 @@ impl Negotiation {
             }
             State::Asking | State::Verdict { .. } => {
                 if self.discover == Ask::Queued {
+                    let id = id(Question::Discover);
                     self.discover = Ask::Asked;
-                    Some(Own::Discover { id: id(Question::Discover), revision: self.modern_offer })
+                    self.discover_ids = Some((self.discover_ids.map_or(id, |(first, _)| first), id));
+                    Some(Own::Discover { id, revision: self.modern_offer })
                 } else if self.initialize == Ask::Queued {
+                    let id = id(Question::Initialize);
                     self.initialize = Ask::Asked;
-                    Some(Own::Initialize { id: id(Question::Initialize), revision: self.legacy_offer })
+                    self.initialize_id = Some(id);
+                    Some(Own::Initialize { id, revision: self.legacy_offer })
                 } else {
                     None
                 }
@@ -216,48 +230,68 @@ impl Negotiation {
         message: &Message,
     ) -> Heard {
         match (question, *message) {
-            // The answer to a first probe is as good as that to a second one, which may not even be sent yet.
-            (Question::Discover, Message::Response { result, .. })
+            // A description is as good in answer to the first probe as to a second one, sent or not.
+            (Question::Discover, Message::Response { id, result, .. })
                 if matches!(self.discover, Ask::Asked | Ask::Queued)
-                    && matches!(self.state, State::Asking | State::Verdict { .. }) =>
+                    && self.is_open()
+                    && self.was_probe(frame, id) =>
             {
                 self.discovered(frame, result)
             }
-            (Question::Discover, Message::Error { error, .. })
+            (Question::Discover, Message::Error { id: Some(id), error })
                 if self.discover == Ask::Asked
-                    && matches!(self.state, State::Asking | State::Verdict { .. }) =>
+                    && self.is_open()
+                    && json::as_u64(id.of(frame)) == self.discover_ids.map(|(_, latest)| latest) =>
             {
                 self.discover_refused(frame, error);
                 Heard::Consumed
             }
-            (Question::Initialize, Message::Response { result, .. })
-                if self.initialize == Ask::Asked && self.state == State::Asking =>
+            (Question::Initialize, Message::Response { id, result, .. })
+                if self.initialize_waits(frame, id) =>
             {
                 self.initialized(now, frame, result)
             }
-            (Question::Initialize, Message::Error { error, .. })
-                if self.initialize == Ask::Asked && self.state == State::Asking =>
+            (Question::Initialize, Message::Error { id: Some(id), error })
+                if self.initialize_waits(frame, id) =>
             {
-                self.initialize_refused(frame, error);
+                self.initialize_refused(now, frame, error);
                 Heard::Consumed
             }
             _ => Heard::Other,
         }
     }
 
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Asking | State::Verdict { .. })
+    }
+
+    fn was_probe(&self, frame: &[u8], id: Span) -> bool {
+        let asked = self.discover_ids.map(|(first, latest)| first..=latest);
+        json::as_u64(id.of(frame)).is_some_and(|id| asked.is_some_and(|asked| asked.contains(&id)))
+    }
+
+    fn initialize_waits(&self, frame: &[u8], id: Span) -> bool {
+        self.initialize == Ask::Asked
+            && self.state == State::Asking
+            && json::as_u64(id.of(frame)) == self.initialize_id
+    }
+
     /// The server ended, or closed its output.
     pub const fn handle_end(&mut self) {
-        if !matches!(self.state, State::Done(_) | State::Failed(_)) {
-            self.state = State::Failed(NegotiationError::Ended);
-        }
+        self.state = match self.state {
+            State::Done(_) | State::Failed(_) => return,
+            // It said why before it went.
+            State::Verdict { outcome: Err(error), .. } => State::Failed(error),
+            _ => State::Failed(NegotiationError::Ended),
+        };
     }
 
     /// Time has passed; early and late calls do no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if let State::Verdict { until, revision } = self.state
+        if let State::Verdict { until, outcome } = self.state
             && now >= until
         {
-            self.state = State::Confirming(revision);
+            self.conclude(outcome);
         }
         if matches!(self.state, State::Asking) {
             if now >= self.connect_by {
@@ -295,130 +329,139 @@ impl Negotiation {
     }
 
     fn discovered(&mut self, frame: &[u8], result: Span) -> Heard {
-        let Some(versions) = json::member(frame, result, "supportedVersions") else {
+        let versions = json::member(frame, result, "supportedVersions");
+        let Some(versions) = versions.filter(|span| json::is_array(span.of(frame))) else {
             // A legacy server that answers anything with an empty result: no description, no modern server.
-            self.refuse(Question::Discover, 0);
+            self.discover_failed(NegotiationError::NoCommonVersion);
             return Heard::Consumed;
         };
         if let Some(revision) = self.best(frame, versions, Era::Modern) {
             self.state = State::Done(revision);
             return Heard::Handshake(result);
         }
-        if self.pin.era() != Some(Era::Modern) && self.best(frame, versions, Era::Legacy).is_some() {
-            self.refuse(Question::Discover, 0);
+        if self.best(frame, versions, Era::Legacy).is_some() {
+            self.discover_failed(NegotiationError::NoCommonVersion);
         } else {
-            self.state = State::Failed(NegotiationError::NoCommonVersion);
+            self.give_up();
         }
         Heard::Consumed
     }
 
     fn discover_refused(&mut self, frame: &[u8], error: Span) {
         let (code, supported) = refusal(frame, error);
-        match code {
+        let best = |era| supported.and_then(|versions| self.best(frame, versions, era));
+        match (code, best(Era::Modern), best(Era::Legacy)) {
             // Modern errors prove a modern server: never fall back on them.
-            -32022 => match supported {
-                Some(versions) => {
-                    if let Some(revision) = self.best(frame, versions, Era::Modern) {
-                        self.correct_modern(revision);
-                    } else if self.pin.era() != Some(Era::Modern)
-                        && self.best(frame, versions, Era::Legacy).is_some()
-                    {
-                        self.refuse(Question::Discover, code);
-                    } else {
-                        self.state = State::Failed(NegotiationError::NoCommonVersion);
-                    }
-                }
-                None => self.state = State::Failed(NegotiationError::NoCommonVersion),
-            },
-            -32020 | -32021 => self.state = State::Done(self.modern_offer),
-            _ if self.known_modern => self.state = State::Done(self.modern_offer),
-            _ => self.refuse(Question::Discover, code),
+            (-32022, Some(revision), _) => self.correct_modern(revision),
+            (-32022, None, Some(_)) => self.discover_failed(NegotiationError::NoCommonVersion),
+            (-32022, None, None) => self.give_up(),
+            (-32020 | -32021, ..) => self.go_modern(),
+            _ if self.known_modern => self.go_modern(),
+            _ => self.discover_failed(NegotiationError::Refused(code)),
         }
+    }
+
+    /// The server is modern, though it does not describe itself. Where it accepted `initialize`, that counts for more.
+    const fn go_modern(&mut self) {
+        self.state = match self.state {
+            State::Verdict { outcome: Ok(revision), .. } => State::Confirming(revision),
+            _ => State::Done(self.modern_offer),
+        };
     }
 
     fn initialized(&mut self, now: Instant, frame: &[u8], result: Span) -> Heard {
         let version = json::member(frame, result, "protocolVersion");
-        let revision = version.and_then(|span| Revision::from_json(span.of(frame)));
-        match revision {
-            Some(revision) if revision.era() == Era::Legacy && self.pin.allows(revision) => {
-                self.state = if self.discover == Ask::Asked {
-                    State::Verdict { until: now.after(self.limits.verdict), revision }
-                } else {
-                    State::Confirming(revision)
-                };
-                Heard::Handshake(result)
-            }
-            _ => {
-                self.state = State::Failed(NegotiationError::NoCommonVersion);
-                Heard::Consumed
-            }
-        }
+        let revision = version
+            .and_then(|span| Revision::from_json(span.of(frame)))
+            .filter(|revision| revision.era() == Era::Legacy && self.pin.allows(*revision));
+        let Some(revision) = revision else {
+            self.initialize_failed(now, NegotiationError::NoCommonVersion);
+            return Heard::Consumed;
+        };
+        self.state = if matches!(self.discover, Ask::Asked | Ask::Queued) {
+            State::Verdict { until: now.after(self.limits.verdict), outcome: Ok(revision) }
+        } else {
+            State::Confirming(revision)
+        };
+        Heard::Handshake(result)
     }
 
-    fn initialize_refused(&mut self, frame: &[u8], error: Span) {
+    fn initialize_refused(&mut self, now: Instant, frame: &[u8], error: Span) {
         let (code, supported) = refusal(frame, error);
-        let modern = supported.and_then(|versions| self.best(frame, versions, Era::Modern));
-        let legacy = supported.and_then(|versions| self.best(frame, versions, Era::Legacy));
-        if let Some(revision) = modern {
-            if self.pin.era() == Some(Era::Legacy) {
-                self.state = State::Failed(NegotiationError::NoCommonVersion);
-                return;
+        let best = |era| supported.and_then(|versions| self.best(frame, versions, era));
+        match (best(Era::Modern), best(Era::Legacy)) {
+            (Some(revision), _) => {
+                self.initialize = Ask::Refused;
+                self.known_modern = true;
+                self.modern_offer = revision;
+                // The probe may have been lost while the server started, so it is put again.
+                match self.discover {
+                    Ask::Refused => self.state = State::Done(revision),
+                    Ask::Idle | Ask::Queued | Ask::Asked => self.discover = Ask::Queued,
+                }
             }
-            self.initialize = Ask::Refused;
-            self.last_refusal = code;
-            self.known_modern = true;
-            self.modern_offer = revision;
-            // The probe may have been lost while the server started, so it is put again.
-            match self.discover {
-                Ask::Refused => self.state = State::Done(revision),
-                Ask::Idle | Ask::Queued | Ask::Asked => self.discover = Ask::Queued,
+            (None, Some(revision)) if !self.initialize_corrected && revision != self.legacy_offer => {
+                self.initialize_corrected = true;
+                self.legacy_offer = revision;
+                self.initialize = Ask::Queued;
             }
-        } else if let Some(revision) = legacy
-            && !self.corrected
-            && revision != self.legacy_offer
-        {
-            self.corrected = true;
-            self.legacy_offer = revision;
-            self.initialize = Ask::Queued;
-        } else if code == -32022 && supported.is_some() {
-            self.state = State::Failed(NegotiationError::NoCommonVersion);
-        } else {
-            self.refuse(Question::Initialize, code);
+            _ if code == -32022 => self.initialize_failed(now, NegotiationError::NoCommonVersion),
+            _ => self.initialize_failed(now, NegotiationError::Refused(code)),
         }
     }
 
     /// The server is modern but wants the revision named otherwise: say it once more.
     fn correct_modern(&mut self, revision: Revision) {
         self.known_modern = true;
-        if self.corrected {
-            self.state = State::Failed(NegotiationError::NoCommonVersion);
+        if self.discover_corrected {
+            self.give_up();
         } else {
-            self.corrected = true;
+            self.discover_corrected = true;
             self.modern_offer = revision;
             self.discover = Ask::Queued;
         }
     }
 
-    fn refuse(&mut self, question: Question, code: i64) {
-        self.last_refusal = code;
-        match question {
-            Question::Discover => self.discover = Ask::Refused,
-            Question::Initialize => self.initialize = Ask::Refused,
-        }
-        if let State::Verdict { revision, .. } = self.state {
-            self.state = State::Confirming(revision);
+    /// The probe says nothing for a modern server: `initialize` decides.
+    fn discover_failed(&mut self, error: NegotiationError) {
+        self.discover = Ask::Refused;
+        if let State::Verdict { outcome, .. } = self.state {
+            self.conclude(outcome);
             return;
         }
-        if self.pin.era().is_none() && !self.straight {
-            self.ask_other();
+        if self.initialize == Ask::Idle && self.pin.era().is_none() {
+            self.initialize = Ask::Queued;
         }
-        if self.discover != Ask::Asked
-            && self.discover != Ask::Queued
-            && self.initialize != Ask::Asked
-            && self.initialize != Ask::Queued
-        {
-            self.state = State::Failed(NegotiationError::Refused(self.last_refusal));
+        if !matches!(self.initialize, Ask::Queued | Ask::Asked) {
+            self.state = State::Failed(error);
         }
+    }
+
+    /// `initialize` leads nowhere. The server is up, so that it can answer a probe now, if it ever will.
+    fn initialize_failed(&mut self, now: Instant, error: NegotiationError) {
+        self.initialize = Ask::Refused;
+        if self.discover == Ask::Refused || self.pin.era().is_some() || self.straight {
+            self.state = State::Failed(error);
+        } else {
+            self.discover = Ask::Queued;
+            let until = now.after(self.limits.hedge).min(self.connect_by);
+            self.state = State::Verdict { until, outcome: Err(error) };
+        }
+    }
+
+    /// The server speaks nothing that is spoken here, unless it accepted `initialize` before.
+    fn give_up(&mut self) {
+        match self.state {
+            State::Verdict { outcome: Ok(revision), .. } => self.conclude(Ok(revision)),
+            _ => self.state = State::Failed(NegotiationError::NoCommonVersion),
+        }
+    }
+
+    const fn conclude(&mut self, outcome: Result<Revision, NegotiationError>) {
+        self.state = match outcome {
+            Ok(revision) => State::Confirming(revision),
+            Err(error) => State::Failed(error),
+        };
     }
 
     /// The newest revision of `era` in a JSON array of versions that the pin allows.

@@ -7,7 +7,7 @@
 use memchr::memchr2;
 
 use crate::envelope::is_id;
-use crate::json::{is_space, str_eq};
+use crate::json::{ends, first, is_space, str_eq};
 use crate::span::Span;
 
 /// The longest id that is kept, in bytes as written.
@@ -92,8 +92,8 @@ impl Skim {
         while let Some((&byte, after)) = rest.split_first() {
             let run = match self.phase {
                 Phase::Lost => rest.len(),
-                Phase::InString => memchr2(b'"', b'\\', rest).unwrap_or(rest.len()),
-                Phase::Nested => rest.iter().take_while(|&&byte| !is_structure(byte)).count(),
+                Phase::InString => string_run(rest),
+                Phase::Nested => self.nested_run(rest),
                 _ => 0,
             };
             if run == 0 {
@@ -221,14 +221,42 @@ impl Skim {
         }
     }
 
-    fn nested(&mut self, byte: u8) -> Phase {
-        match byte {
-            b'"' => return Phase::InString,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => self.depth -= 1,
-            _ => {}
+    /// Steps through what is nested, up to a string that is not all there or the end of the member at the top. Says how
+    /// far it got.
+    fn nested_run(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            at += match byte {
+                b'"' => {
+                    let inside = bytes.get(at + 1..).unwrap_or_default();
+                    let run = string_run(inside);
+                    if inside.get(run) != Some(&b'"') {
+                        return at;
+                    }
+                    run + 2
+                }
+                b'{' | b'[' => {
+                    self.depth += 1;
+                    1
+                }
+                b'}' | b']' if self.depth == 2 => return at,
+                b'}' | b']' => {
+                    self.depth -= 1;
+                    1
+                }
+                _ => 1,
+            };
         }
-        if self.depth > 1 { Phase::Nested } else { self.after_value() }
+        at
+    }
+
+    /// The byte at which [`Skim::nested_run`] stopped.
+    fn nested(&mut self, byte: u8) -> Phase {
+        if byte == b'"' {
+            return Phase::InString;
+        }
+        self.depth = 1;
+        self.after_value()
     }
 
     fn after_value(&mut self) -> Phase {
@@ -251,8 +279,22 @@ impl Skim {
     }
 }
 
-const fn is_structure(byte: u8) -> bool {
-    matches!(byte, b'"' | b'{' | b'}' | b'[' | b']')
+/// Length of what is left of a string: up to its quote, to a backslash of which the next byte is not there yet, or to the
+/// end.
+fn string_run(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..) {
+        // Most strings, and pieces between escapes, are too short to be worth the call.
+        at += match rest.first_chunk().map(|word| ends(u64::from_le_bytes(*word))) {
+            None | Some(0) => memchr2(b'"', b'\\', rest).unwrap_or(rest.len()),
+            Some(ends) => first(ends),
+        };
+        if bytes.get(at) != Some(&b'\\') || at + 1 == bytes.len() {
+            return at;
+        }
+        at += 2;
+    }
+    bytes.len()
 }
 
 /// The first bytes of something, and whether that was all of it.

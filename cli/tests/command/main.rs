@@ -5,4 +5,5 @@
 mod awake;
 mod bridge;
 mod home;
+mod records;
 mod usage;

@@ -187,6 +187,9 @@ fn depth_counts_from_the_top_of_the_frame() {
         format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(depth), "]".repeat(depth))
     };
     assert!(read(frame(json::MAX_DEPTH - 2).as_bytes()).is_ok());
+    // What was open in one member is closed in the next.
+    let more = frame(3).replace("}}", &format!("}},\"more\":{}{}}}", "[".repeat(1023), "]".repeat(1023)));
+    assert!(read(more.as_bytes()).is_ok());
     let error = read(frame(json::MAX_DEPTH - 1).as_bytes()).unwrap_err();
     assert_eq!((error.kind, error.id), (Json(JsonErrorKind::TooDeep), Some(Span::new(22, 23))));
 }

@@ -97,7 +97,10 @@ fn the_last_line_may_lack_its_end() {
     assert_eq!(lines("a\nb\r", 100, 100), [line("a"), line("b")]);
     assert_eq!(lines("a\n \r", 100, 100), [line("a")]);
     assert_eq!(lines("a\nabcd", 3, 3), [line("a"), oversize(None, true, 4)]);
-    assert_eq!(lines("abc\r", 3, 3), [line("abc")]);
+    for buffer in 3..7 {
+        assert_eq!(lines("abc\r", 3, buffer), [line("abc")]);
+        assert_eq!(lines("ab\r\r", 3, buffer), [line("ab\r")]);
+    }
 }
 
 #[test]
@@ -228,6 +231,42 @@ fn replacing_the_buffer_keeps_what_is_pending() {
     decoder.filled(1);
     assert_eq!(decoder.poll_frame(), Some(Frame::Line(b"cdefgh")));
     assert_eq!(decoder.pending(), 0);
+}
+
+#[test]
+fn a_buffer_without_a_byte_can_be_replaced_amid_a_long_line() {
+    let mut decoder = LineDecoder::new(vec![0; 4], 2);
+    decoder.space().copy_from_slice(b"long");
+    decoder.filled(4);
+    assert_eq!(decoder.poll_frame(), None);
+    decoder.replace_buffer(vec![]).unwrap();
+    assert_eq!(decode(&mut decoder, b"er\nx\n", || 1, true), [oversize(None, true, 6), line("x")]);
+}
+
+#[test]
+fn no_byte_is_searched_twice() {
+    let mut decoder = LineDecoder::new(vec![0; 8], 8);
+    decoder.space().copy_from_slice(b"abcd\nefg");
+    decoder.filled(8);
+    assert!(decoder.poll_frame().is_some());
+    assert_eq!(decoder.poll_frame(), None);
+    assert_eq!(decoder.space().len(), 5, "moved to the front");
+    assert_eq!((decoder.start, decoder.searched, decoder.end), (0, 3, 3));
+    assert!(decoder.replace_buffer(vec![0; 9]).is_ok());
+    assert_eq!((decoder.start, decoder.searched, decoder.end), (0, 3, 3));
+}
+
+#[test]
+fn lines_may_wait_while_more_is_read() {
+    let mut decoder = LineDecoder::new(vec![0; 8], 8);
+    decoder.space().copy_from_slice(b"a\nbcd\ne\n");
+    decoder.filled(8);
+    assert_eq!(decoder.poll_frame(), Some(Frame::Line(b"a")));
+    decoder.space().copy_from_slice(b"fg");
+    decoder.filled(2);
+    let rest: Vec<Owned> = core::iter::from_fn(|| decoder.poll_frame().map(Owned::from)).collect();
+    assert_eq!(rest, [line("bcd"), line("e")]);
+    assert_eq!(decoder.finish(), Some(Frame::Line(b"fg")));
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn accepts_every_kind_of_value() {
         b"\"\"",
         b"\"a\"",
         b"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\"",
-        b"\"\\ud83d\\ude00\"",
+        b"\"\\ud800\\udc00\\udbff\\udfff\"",
         "\"\u{7f}é€😀\"".as_bytes(),
         b"[]",
         b"[ ]",
@@ -253,16 +253,61 @@ fn tells_types_apart() {
 
 #[test]
 fn finds_the_stop_at_every_position_of_long_strings() {
-    for length in 0..200 {
+    // Around the ends of words, and of the windows in which long strings are searched.
+    for length in (0..200).chain(535..555).chain(1050..1070) {
         for (stop, result) in [(&b"\""[..], None), (b"\n", Some(ControlCharacter)), (b"\\n\"", None)] {
             let text = [b"\"", &*vec![b'x'; length], stop].concat();
             assert_eq!(scan(&text).err().map(|error| error.kind), result, "{length} {stop:?}");
         }
+        let pair = [b"[\"", &*vec![b'x'; length], b"\",\"", &[b'y'; 60], b"\"]"].concat();
+        let ends: Vec<usize> = elements(&pair, scan(&pair).unwrap()).map(Span::end).collect();
+        assert_eq!(ends, [length + 3, length + 66]);
         let cut = [b"\"", &*vec![b'x'; length]].concat();
         assert_eq!(scan(&cut), Err(JsonError { kind: UnexpectedEnd, offset: length as u32 + 1 }));
         let accented = ["\"", &"x".repeat(length), "é\""].concat();
         assert!(scan(accented.as_bytes()).is_ok());
         let broken = [b"\"", &*vec![b'x'; length], b"\xc3\""].concat();
         assert_eq!(scan(&broken), Err(JsonError { kind: InvalidUtf8, offset: length as u32 + 1 }));
+    }
+}
+
+#[test]
+fn accepts_the_utf8_that_core_accepts() {
+    let edges = [0x22, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff];
+    for first in 0x7f..=0xff {
+        for second in (0x20..=0xff).filter(|&byte| byte != b'\\' && byte != b'"') {
+            for third in edges {
+                for fourth in edges {
+                    let text = [b'"', first, second, third, fourth, b'"'];
+                    // The string ends at the first quote behind the two.
+                    let end = text.iter().skip(1).position(|&byte| byte == b'"').unwrap() + 2;
+                    let error = scan(&text).err().filter(|error| error.kind != TrailingBytes);
+                    let valid = core::str::from_utf8(&text[..end]);
+                    assert_eq!(error.is_none(), valid.is_ok(), "{}", text.escape_ascii());
+                    if let (Some(error), Err(invalid)) = (error, valid) {
+                        assert_eq!((error.kind, error.offset as usize), (InvalidUtf8, invalid.valid_up_to()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn escapes_may_stand_anywhere_in_a_word() {
+    // Also next to what a borrow in the search makes look like a find: `#` behind a quote, `]` behind a backslash.
+    for escape in
+        ["\\\"#", "\\\\]", "\\n", "\\\"\\\"", "\\\\\\\\", "\\u0041", "\\ud83d\\ude00", "é", "\\né\\\""]
+    {
+        for before in 0..20 {
+            for after in 0..20 {
+                let text = format!("\"{}{escape}{}\"", "x".repeat(before), "y".repeat(after));
+                assert_eq!(scan(text.as_bytes()), Ok(Span::new(0, text.len())), "{text}");
+                let wrong = text.replace('y', "\t");
+                let at = 1 + before + escape.len();
+                let error = JsonError { kind: ControlCharacter, offset: at as u32 };
+                assert_eq!(scan(wrong.as_bytes()).err(), (after > 0).then_some(error), "{wrong:?}");
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
 use crate::credential;
 use crate::home::SessionName;
 use crate::lock::Lock;
-use crate::record::{self, SessionRecord};
+use crate::record::{self, SessionRecord, StateRecord};
 use crate::wait::Wait;
 use crate::wire::METHOD_INFO;
 
@@ -220,15 +220,14 @@ impl Sessions {
         let _ = self.remove(name);
     }
 
-    /// Forgets crashes and back-off, and the era too where the command is another one. B must be free.
+    /// Forgets crashes and back-off, and the era too where the command is another one; and a state that
+    /// cannot be read altogether. B must be free.
     fn forgive(&self, name: &SessionName, keep_era: bool) -> Result<(), CallError> {
-        if let Some(mut known) = known_if_readable(self, name)? {
-            known.crashes.clear();
-            known.retry_at = None;
-            known.era = known.era.filter(|_| keep_era);
-            record::write_state(&self.home, name, &known)?;
-        }
-        Ok(())
+        let mut known = known_if_readable(self, name)?.unwrap_or_else(StateRecord::dormant);
+        known.crashes.clear();
+        known.retry_at = None;
+        known.era = known.era.filter(|_| keep_era);
+        Ok(record::write_state(&self.home, name, &known)?)
     }
 }
 

@@ -63,11 +63,9 @@ pub(super) fn greet(
     if !rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == us) {
         return Ok(Ok(Greeting::Absent));
     }
-    // A hello always fits into the buffer of a new connection.
-    match send(&socket, hello) {
-        Ok(n) if n == hello.len() => {}
-        _ => return Ok(Ok(Greeting::Absent)),
-    }
+    // A hello always fits into the buffer of a new connection. Where it cannot be sent, the other side has
+    // left, and what it said before may be an answer all the same.
+    let _ = send(&socket, hello);
     let mut unanswered = Unanswered { socket, lines: LineBuffer::default() };
     loop {
         unanswered = match unanswered.advance() {
