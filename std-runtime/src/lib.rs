@@ -1,1 +1,17 @@
 //! Tokio adapters for `drowse-core`.
+
+pub mod bridge;
+pub mod builtin;
+pub mod caller;
+pub mod config;
+pub mod credential;
+pub mod expand;
+pub mod home;
+pub mod lock;
+pub mod log;
+pub mod process;
+pub mod record;
+pub mod suggest;
+mod sys;
+pub mod wait;
+pub mod wire;

@@ -1,0 +1,311 @@
+//! Operations on a session: C2 of the wake protocol.
+//!
+//! Owns the rule that nothing runs twice: an operation is sent again only where it is known that it did not
+//! run. The bridge owns its time-out; here is only a guard against a bridge that is dead and still there.
+
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::error::CallError;
+use super::link::{Filled, Link};
+use super::message::{Incoming, cancel, parse, request as request_line};
+use super::wake::{MARGIN, Present};
+use super::{Caller, Reply, Request, Sessions};
+use crate::home::SessionName;
+use crate::record::{self, Settings};
+use crate::wait::{Wait, Woken};
+use crate::wire::{Kind, MAX_MESSAGE, Ran};
+
+/// How often an operation that did not run is tried on another bridge.
+const MAX_ROUNDS: u32 = 16;
+/// Only a call that takes longer than this looks up how long it may take at all.
+const CHECKPOINT: Duration = Duration::from_secs(20);
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(sessions: &'a Sessions, name: &SessionName, wait: Wait<'a>) -> Self {
+        Self { sessions, name: name.clone(), wait, link: None, sent: 0, next_id: 1 }
+    }
+
+    /// A caller that goes on with a connection that was just made.
+    pub(super) fn on(sessions: &'a Sessions, name: &SessionName, wait: Wait<'a>, link: Link) -> Self {
+        Self { link: Some(link), ..Self::new(sessions, name, wait) }
+    }
+
+    /// The wait of all calls from now on.
+    pub fn set_wait(&mut self, wait: Wait<'a>) {
+        self.wait = wait;
+    }
+
+    /// Runs one operation, waking the session if it sleeps.
+    ///
+    /// # Errors
+    /// See [`CallError`]; each says whether the operation may have run.
+    pub fn call(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let line = request_line(id, &request)?;
+        let mut present = Present::Use;
+        for _ in 0..MAX_ROUNDS {
+            let mut link = match self.link.take().and_then(usable) {
+                Some(link) => link,
+                None => {
+                    self.sent = 0;
+                    self.sessions.reach(&self.name, self.wait, present)?
+                }
+            };
+            match self.exchange(&mut link, id, &line, &mut request) {
+                Exchange::Answered(answer) => {
+                    self.link = Some(link);
+                    return answer;
+                }
+                Exchange::Failed(error) => return Err(error),
+                Exchange::DidNotRun => present = Present::Use,
+                Exchange::ShuttingDown => present = Present::Avoid,
+            }
+        }
+        Err(CallError::BridgeFailed {
+            name: self.name.clone(),
+            what: format!("{MAX_ROUNDS} in a row went away before they took the call"),
+            log: self.sessions.home().log_file(&self.name),
+        })
+    }
+
+    /// Runs one operation on the bridge at the other end of the caller's link, which must be there.
+    pub(super) fn call_here(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let line = request_line(id, &request)?;
+        let gone = CallError::BridgeLost { name: self.name.clone(), what: "it ended".to_owned() };
+        let Some(mut link) = self.link.take() else { return Err(gone) };
+        match self.exchange(&mut link, id, &line, &mut request) {
+            Exchange::Answered(answer) => {
+                self.link = Some(link);
+                answer
+            }
+            Exchange::Failed(error) => Err(error),
+            Exchange::DidNotRun | Exchange::ShuttingDown => Err(gone),
+        }
+    }
+
+    fn exchange(&mut self, link: &mut Link, id: u64, line: &[u8], request: &mut Request<'_>) -> Exchange {
+        self.sent += 1;
+        let mut operation = Operation {
+            id,
+            number: self.sent,
+            line,
+            written: 0,
+            broken: false,
+            goaway: None,
+            since: Instant::now(),
+            guard: None,
+        };
+        loop {
+            if let Some(outcome) = operation.send(link) {
+                return outcome;
+            }
+            if let Some(outcome) = operation.receive(link, &self.name, request) {
+                return outcome;
+            }
+            if let Some(outcome) = self.pause(link, &mut operation) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Waits for the bridge, as long as anybody wants to.
+    fn pause(&self, link: &mut Link, operation: &mut Operation<'_>) -> Option<Exchange> {
+        let mut interest = PollFlags::IN;
+        if operation.is_sending() {
+            interest |= PollFlags::OUT;
+        }
+        let checkpoint = operation.guard.unwrap_or(operation.since + CHECKPOINT);
+        let woken = self.wait.no_later_than(checkpoint).poll(&[(link.as_fd(), interest)]);
+        let error = match woken {
+            Ok(Woken::Ready) => return None,
+            Ok(Woken::Interrupted) => {
+                operation.cancel(link, "the user interrupted");
+                CallError::Interrupted { ran: operation.ran() }
+            }
+            Ok(Woken::Deadline) if self.wait.is_over() => {
+                operation.cancel(link, "the caller's deadline passed");
+                let during = format!("waiting for the answer of {}", self.name);
+                CallError::Deadline { during, ran: operation.ran() }
+            }
+            Ok(Woken::Deadline) if operation.guard.is_none() => {
+                operation.guard = Some(operation.since + self.longest_call());
+                return None;
+            }
+            Ok(Woken::Deadline) => {
+                let what = format!("no answer for {} s", operation.since.elapsed().as_secs());
+                CallError::BridgeLost { name: self.name.clone(), what }
+            }
+            Err(e) => CallError::BridgeLost { name: self.name.clone(), what: e.to_string() },
+        };
+        Some(Exchange::Failed(error))
+    }
+
+    /// When even the slowest operation on a sleeping session must have been answered by a living bridge.
+    fn longest_call(&self) -> Duration {
+        let settings = match record::read_session(self.sessions.home(), &self.name) {
+            Ok(Some(record)) => record.settings,
+            _ => Settings::default(),
+        };
+        settings.max_timeout() + settings.connect_timeout() + settings.stop_limit() + MARGIN
+    }
+}
+
+/// How sending one operation over one connection came out.
+enum Exchange {
+    /// The connection can be used again.
+    Answered(Result<Reply, CallError>),
+    /// It will not be sent again.
+    Failed(CallError),
+    /// It certainly did not run.
+    DidNotRun,
+    /// It did not run, because the bridge is going away for good.
+    ShuttingDown,
+}
+
+/// One operation on one connection.
+struct Operation<'a> {
+    id: u64,
+    /// Its place among the requests on this connection, from 1.
+    number: u64,
+    line: &'a [u8],
+    /// Bytes that were given to the kernel.
+    written: usize,
+    /// The kernel takes no more.
+    broken: bool,
+    goaway: Option<u64>,
+    since: Instant,
+    /// When the bridge counts as dead, once that is known.
+    guard: Option<Instant>,
+}
+
+impl Operation<'_> {
+    fn is_sending(&self) -> bool {
+        !self.broken && self.written < self.line.len()
+    }
+
+    /// Whether it may have run, should nothing more be heard.
+    fn ran(&self) -> Ran {
+        if self.written == 0 { Ran::No } else { Ran::Unknown }
+    }
+
+    fn send(&mut self, link: &mut Link) -> Option<Exchange> {
+        while self.is_sending() {
+            match link.send(self.line.get(self.written..).unwrap_or_default()) {
+                Ok(0) => break,
+                Ok(n) => self.written += n,
+                // What the bridge said before it left is still to be read, and may say what became of it.
+                Err(_) => self.broken = true,
+            }
+        }
+        None
+    }
+
+    fn receive(
+        &mut self,
+        link: &mut Link,
+        name: &SessionName,
+        request: &mut Request<'_>,
+    ) -> Option<Exchange> {
+        loop {
+            while let Some(line) = link.next_line() {
+                match self.line(link, line, name, request) {
+                    Some(outcome) => return Some(outcome),
+                    None => continue,
+                }
+            }
+            match link.fill() {
+                Filled::Some => {}
+                Filled::Nothing if self.broken => return Some(self.lost(name)),
+                Filled::Nothing => return None,
+                Filled::End => return Some(self.lost(name)),
+                Filled::TooLong => {
+                    self.cancel(link, "the answer is too large");
+                    return Some(Exchange::Failed(CallError::TooLarge { limit: MAX_MESSAGE }));
+                }
+            }
+        }
+    }
+
+    fn line(
+        &mut self,
+        link: &mut Link,
+        line: Range<usize>,
+        name: &SessionName,
+        request: &mut Request<'_>,
+    ) -> Option<Exchange> {
+        match parse(link.get(line.clone())) {
+            Ok(Incoming::Result { id, result }) if id == self.id => {
+                let (line, range) = link.take(line);
+                let result = range.start + result.start..range.start + result.end;
+                Some(Exchange::Answered(Ok(Reply { line, result })))
+            }
+            Ok(Incoming::Error { id, error, data }) if id == self.id => Some(match data {
+                Some(data) if data.kind == Kind::ShuttingDown && data.ran == Ran::No => {
+                    Exchange::ShuttingDown
+                }
+                Some(data) => Exchange::Answered(Err(CallError::Failed { data: Box::new(data), error })),
+                None => Exchange::Answered(Err(CallError::Answer(error))),
+            }),
+            Ok(Incoming::Progress(params)) => {
+                if let Some(progress) = &mut request.progress {
+                    progress(params);
+                }
+                None
+            }
+            Ok(Incoming::Goaway(last)) => {
+                self.goaway = Some(last);
+                (last < self.number).then_some(Exchange::DidNotRun)
+            }
+            Ok(_) => None,
+            Err(e) => {
+                let what = format!("it said something that makes no sense: {e}");
+                Some(Exchange::Failed(CallError::BridgeLost { name: name.clone(), what }))
+            }
+        }
+    }
+
+    /// The connection is gone without an answer.
+    fn lost(&self, name: &SessionName) -> Exchange {
+        // Not one byte left this process.
+        if self.written == 0 {
+            return Exchange::DidNotRun;
+        }
+        let what = match self.goaway {
+            Some(_) => "it ended without an answer",
+            None => "it ended without a word",
+        };
+        Exchange::Failed(CallError::BridgeLost { name: name.clone(), what: what.to_owned() })
+    }
+
+    /// Tells the bridge that nobody waits any more, if it can be told without waiting. If not, the end of the
+    /// connection says the same.
+    fn cancel(&self, link: &mut Link, reason: &str) {
+        if self.written == self.line.len() {
+            let _ = link.send(&cancel(self.id, reason));
+        }
+    }
+}
+
+/// A connection that was left alone for a while, if the bridge has not ended it since.
+fn usable(mut link: Link) -> Option<Link> {
+    loop {
+        match link.fill() {
+            Filled::Nothing => return Some(link),
+            Filled::End | Filled::TooLong => return None,
+            Filled::Some => {
+                while let Some(line) = link.next_line() {
+                    if matches!(parse(link.get(line)), Ok(Incoming::Goaway(_)) | Err(_)) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! `connect` and `restart`: making, changing and starting sessions.
+//!
+//! Owns what exists after a failure: a session that is new is gone again, one that was there stays.
+
+use std::time::{Duration, Instant};
+
+use super::end::Ending;
+use super::error::CallError;
+use super::link::{Greeting, Link};
+use super::pin::{Environment, Pinned, change, differs, pin, pin_again, same_target};
+use super::start::Started;
+use super::wake::{Met, NotMet, Present, known_if_readable};
+use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
+use crate::credential;
+use crate::home::SessionName;
+use crate::lock::Lock;
+use crate::record::{self, SessionRecord, StateRecord};
+use crate::wait::Wait;
+use crate::wire::METHOD_INFO;
+
+/// How long a bridge that said that it is ready may take to answer a hello.
+const GREETING: Duration = Duration::from_secs(10);
+
+impl Sessions {
+    /// Makes a session, or changes and wakes the one of that name.
+    ///
+    /// # Errors
+    /// If the name has another target, the configuration cannot be used, or the server does not start; a
+    /// session that is new is then not there.
+    pub fn connect(&self, wanted: &Wanted, wait: Wait<'_>) -> Result<Connected, CallError> {
+        let name = &wanted.name;
+        // What can be wrong without looking at any session is said before one is touched.
+        let pinned = match record::read_session(&self.home, name) {
+            Ok(None) => Some(pin(wanted)?),
+            _ => None,
+        };
+        self.home.prepare()?;
+        let lock = self.lock(name, wait)?;
+        match record::read_session(&self.home, name)? {
+            Some(record) => self.connect_existing(wanted, record, lock, wait),
+            None => {
+                let pinned = pinned.map_or_else(|| pin(wanted), Ok)?;
+                self.connect_new(wanted, pinned, lock, wait)
+            }
+        }
+    }
+
+    /// Ends a session's server and starts it anew, with its configuration entry read again. Values that were
+    /// pinned stay; `environment` is for variables that are new in the entry.
+    ///
+    /// # Errors
+    /// If there is no such session, its entry cannot be used, or the server does not start.
+    pub fn restart(
+        &self,
+        name: &SessionName,
+        environment: &Environment,
+        wait: Wait<'_>,
+    ) -> Result<Connected, CallError> {
+        if !self.home.check()? {
+            return Err(self.no_session(name));
+        }
+        self.record(name)?;
+        self.home.prepare()?;
+        let lock = self.lock(name, wait)?;
+        let record = self.record(name)?;
+        let credentials = credential::read(&self.home, name)?.unwrap_or_default();
+        // Before anything is ended: a broken entry leaves the server that runs alone.
+        let again = pin_again(&record, &credentials, environment)?;
+        let same_command = (&again.record.command, &again.record.args) == (&record.command, &record.args);
+        if (&again.record, &again.credentials) != (&record, &credentials) {
+            credential::write(&self.home, name, &again.credentials)?;
+            record::write_session(&self.home, name, &again.record)?;
+        }
+        self.end(name, &record, Ending::Kept, wait)?;
+        self.forgive(name, same_command)?;
+        let info = self.start_and_ask(name, &lock, &again.record, wait).map_err(settle)?;
+        Ok(Connected {
+            name: name.clone(),
+            record: again.record,
+            outcome: Outcome::Restarted,
+            info: Some(info),
+        })
+    }
+
+    fn connect_new(
+        &self,
+        wanted: &Wanted,
+        pinned: Pinned,
+        lock: Lock,
+        wait: Wait<'_>,
+    ) -> Result<Connected, CallError> {
+        let name = &wanted.name;
+        let Pinned { record, credentials } = pinned;
+        // What an interrupted `close` left under this name.
+        self.end(name, &record, Ending::Removed, wait)?;
+        let written = credential::write(&self.home, name, &credentials)
+            .and_then(|()| record::write_session(&self.home, name, &record));
+        if let Err(error) = written {
+            let _ = self.remove(name);
+            return Err(error.into());
+        }
+        if wanted.is_lazy(&record) {
+            return Ok(Connected { name: name.clone(), record, outcome: Outcome::Registered, info: None });
+        }
+        // L is held until the server has answered: until then others see a session that is starting.
+        match self.start_and_ask(name, &lock, &record, wait) {
+            Ok(info) => {
+                Ok(Connected { name: name.clone(), record, outcome: Outcome::Created, info: Some(info) })
+            }
+            Err(NotMet { error, bridge }) => {
+                self.undo(name, &record, bridge);
+                Err(error)
+            }
+        }
+    }
+
+    fn connect_existing(
+        &self,
+        wanted: &Wanted,
+        record: SessionRecord,
+        lock: Lock,
+        wait: Wait<'_>,
+    ) -> Result<Connected, CallError> {
+        let name = &wanted.name;
+        if !same_target(&record, &wanted.target)? {
+            return Err(CallError::NameTaken { name: name.clone(), existing: record.describe() });
+        }
+        let credentials = credential::read(&self.home, name)?.unwrap_or_default();
+        let new = change(&record, &credentials, wanted)?;
+        let differs = differs((&record, &credentials), &new);
+        if differs {
+            credential::write(&self.home, name, &new.credentials)?;
+            record::write_session(&self.home, name, &new.record)?;
+        }
+        let done =
+            |outcome, info| Connected { name: name.clone(), record: new.record.clone(), outcome, info };
+        if wanted.is_lazy(&new.record) {
+            return Ok(done(Outcome::Updated, None));
+        }
+        // A bridge is told its settings when it starts, so new ones need a new bridge.
+        if differs && matches!(self.greet(name, wait, GREETING)?, Greeting::Welcome(_)) {
+            self.end(name, &record, Ending::Kept, wait)?;
+            self.forgive(name, true)?;
+            let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
+            return Ok(done(Outcome::Restarted, Some(info)));
+        }
+        match self.meet(name, &lock, &new.record, Present::Use, wait).map_err(settle)? {
+            Met::Running(link) => {
+                drop(lock);
+                // From here on like any other caller: the bridge may fall asleep at this very moment.
+                let info = Caller::on(self, name, wait, link).call(info_request())?;
+                Ok(done(Outcome::AlreadyAwake, Some(info)))
+            }
+            Met::Started(bridge) => {
+                bridge.release();
+                drop(lock);
+                let info = Caller::new(self, name, wait).call(info_request())?;
+                Ok(done(Outcome::Woken, Some(info)))
+            }
+        }
+    }
+
+    /// Starts the session's server as if for the first time and asks it who it is, with L held all the while.
+    fn start_and_ask(
+        &self,
+        name: &SessionName,
+        lock: &Lock,
+        record: &SessionRecord,
+        wait: Wait<'_>,
+    ) -> Result<Reply, NotMet> {
+        let bridge = match self.meet(name, lock, record, Present::Avoid, wait)? {
+            Met::Started(bridge) => Some(Box::new(bridge)),
+            // Cannot be: it was to be avoided.
+            Met::Running(_) => None,
+        };
+        let asked = self.greet_started(name, wait).and_then(|link| {
+            // On this link only: whoever waits for L must not find us waiting for it.
+            Caller::on(self, name, wait, link).call_here(info_request())
+        });
+        match asked {
+            Ok(info) => {
+                if let Some(bridge) = bridge {
+                    bridge.release();
+                }
+                Ok(info)
+            }
+            Err(error) => Err(NotMet { error, bridge }),
+        }
+    }
+
+    fn greet_started(&self, name: &SessionName, wait: Wait<'_>) -> Result<Link, CallError> {
+        match self.greet(name, wait, GREETING)? {
+            Greeting::Welcome(link) => Ok(link),
+            Greeting::Refused(refused) => {
+                Err(CallError::OtherVersion { name: name.clone(), reason: refused.reason })
+            }
+            Greeting::Silent(_) | Greeting::Absent => Err(CallError::BridgeFailed {
+                name: name.clone(),
+                what: "it was ready and gone at once".to_owned(),
+                log: self.home.log_file(name),
+            }),
+        }
+    }
+
+    /// Removes a session whose first start failed. The bridge that was started for it is our own child, so it
+    /// may be ended for good, and is, even where the caller's own time is over.
+    fn undo(&self, name: &SessionName, record: &SessionRecord, bridge: Option<Box<Started>>) {
+        let limit = record.settings.stop_limit() + Duration::from_secs(1);
+        let wait = Wait::at_most(limit.saturating_mul(2));
+        let ended = self.end(name, record, Ending::Kept, wait);
+        if let Some(mut bridge) = bridge {
+            // One that has not come as far as lock B is not seen by `end`, and would go on without a session.
+            if ended.is_err() || bridge.runs() {
+                bridge.kill();
+                let known = known_if_readable(self, name).ok().flatten();
+                let _ = self.bridge_ends(name, Instant::now() + limit, Wait::default());
+                let _ = self.sweep(name, known.as_ref(), Wait::default());
+                let _ = self.unlink_socket(name);
+            }
+            bridge.release();
+        }
+        let _ = self.remove(name);
+    }
+
+    /// Forgets crashes and back-off, and the era too where the command is another one; and a state that
+    /// cannot be read altogether. B must be free.
+    fn forgive(&self, name: &SessionName, keep_era: bool) -> Result<(), CallError> {
+        let mut known = known_if_readable(self, name)?.unwrap_or_else(StateRecord::dormant);
+        known.crashes.clear();
+        known.retry_at = None;
+        known.era = known.era.filter(|_| keep_era);
+        Ok(record::write_state(&self.home, name, &known)?)
+    }
+}
+
+impl Wanted {
+    fn is_lazy(&self, record: &SessionRecord) -> bool {
+        self.lazy.unwrap_or(record.auto_connect == Some(false))
+    }
+}
+
+fn info_request() -> Request<'static> {
+    Request { method: METHOD_INFO, params: "", timeout: None, progress: None }
+}
+
+fn settle(not_met: NotMet) -> CallError {
+    if let Some(bridge) = not_met.bridge {
+        bridge.release();
+    }
+    not_met.error
+}

@@ -1,0 +1,95 @@
+//! Listing sessions from their records and the process table. Starts nothing, waits for nothing, and takes
+//! no lock: a lock that is only looked at could make somebody else fail to take it.
+
+use super::error::CallError;
+use super::{Listed, Sessions};
+use crate::home::SessionName;
+use crate::process::ProcessIdentity;
+use crate::record::{self, State, StateRecord};
+
+impl Sessions {
+    /// All sessions, by name.
+    ///
+    /// # Errors
+    /// If the home cannot be read. A session whose records cannot be read is listed with its error.
+    pub fn list(&self) -> Result<Vec<Listed>, CallError> {
+        if !self.home.check()? {
+            return Ok(Vec::new());
+        }
+        let here = ProcessIdentity::of_self().ok();
+        let names = record::names(&self.home)?;
+        Ok(names.into_iter().filter_map(|name| self.listed(name, here.as_ref())).collect())
+    }
+
+    /// One session as a list shows it.
+    ///
+    /// # Errors
+    /// If there is no such session, or the home cannot be read.
+    pub fn get(&self, name: &SessionName) -> Result<Listed, CallError> {
+        if !self.home.check()? {
+            return Err(self.no_session(name));
+        }
+        let here = ProcessIdentity::of_self().ok();
+        self.listed(name.clone(), here.as_ref()).ok_or_else(|| self.no_session(name))
+    }
+
+    fn listed(&self, name: SessionName, here: Option<&ProcessIdentity>) -> Option<Listed> {
+        let record = record::read_session(&self.home, &name).transpose()?;
+        let (known, state_error) = match record::read_state(&self.home, &name) {
+            Ok(known) => (known, None),
+            Err(error) => (None, Some(error)),
+        };
+        let alive = known.as_ref().is_some_and(|known| self.bridge_lives(&name, known, here));
+        let state = known.as_ref().map_or(State::Dormant, |known| seen(known, alive, here));
+        let bridge_pid = known.as_ref().filter(|_| alive).and_then(|k| k.bridge.as_ref()).map(|b| b.pid);
+        Some(Listed { name, record, state, known, state_error, bridge_pid })
+    }
+
+    fn bridge_lives(&self, name: &SessionName, known: &StateRecord, here: Option<&ProcessIdentity>) -> bool {
+        let Some(bridge) = &known.bridge else { return false };
+        // Nothing runs any more by its own account: not worth a look, and a pid to show helps nobody.
+        if !known.state.is_awake() && known.ended {
+            return false;
+        }
+        match here {
+            // A number of another container's: only the socket can tell.
+            Some(here) if here.boot_id == bridge.boot_id && here.pid_ns != bridge.pid_ns => self
+                .home
+                .socket(name)
+                .is_ok_and(|address| std::os::unix::net::UnixStream::connect(address.as_path()).is_ok()),
+            _ => bridge.is_alive(),
+        }
+    }
+}
+
+/// The state that a record comes to, given whether its bridge lives.
+fn seen(known: &StateRecord, alive: bool, here: Option<&ProcessIdentity>) -> State {
+    if alive || !known.state.is_awake() {
+        return known.state;
+    }
+    // It ended with the machine: that is a sleep, not a crash, and no reason for `clean` to take it.
+    match (here, &known.bridge) {
+        (Some(here), Some(bridge)) if here.boot_id != bridge.boot_id => State::Idle,
+        _ => State::Crashed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_bridge_leaves_is_told_by_the_boot() {
+        let here = ProcessIdentity::of_self().unwrap();
+        let known = |state, bridge| StateRecord { state, bridge, ..StateRecord::dormant() };
+        let live = known(State::Live, Some(here.clone()));
+        assert_eq!(seen(&live, true, Some(&here)), State::Live);
+        assert_eq!(seen(&live, false, Some(&here)), State::Crashed);
+        let old = ProcessIdentity { boot_id: "another".into(), ..here.clone() };
+        assert_eq!(seen(&known(State::Live, Some(old)), false, Some(&here)), State::Idle);
+        assert_eq!(seen(&known(State::Live, None), false, Some(&here)), State::Crashed);
+        for state in [State::Idle, State::Crashed, State::Expired, State::Dormant] {
+            assert_eq!(seen(&known(state, None), false, Some(&here)), state);
+        }
+    }
+}

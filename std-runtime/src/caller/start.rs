@@ -1,0 +1,277 @@
+//! Starting a bridge (C6): its configuration, its process, and its report.
+//!
+//! Owns the hand-over of lock L and of the one document that a bridge reads. Never waits for the bridge's
+//! end; a bridge outlives whoever started it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, PipeReader, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::error::CallError;
+use crate::config::ConfigError;
+use crate::credential::Credentials;
+use crate::expand::expand;
+use crate::home::{Home, SessionName};
+use crate::lock::Lock;
+use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, StateRecord};
+use crate::sys::pidfd::PidFd;
+use crate::wait::{Wait, Woken};
+use crate::wire::{BridgeConfig, Ran, StartReport};
+
+/// The hidden command that a bridge runs as.
+pub const BRIDGE_COMMAND: &str = "bridge-serve";
+
+/// How long a process may take from closing its report to its end.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// No report is longer.
+const MAX_REPORT: usize = 1 << 20;
+
+/// How a bridge process comes to be. Replaced in tests.
+pub trait Launch: fmt::Debug + Send + Sync {
+    /// Starts a bridge that reads `config`, inherits `lock` and reports on the pipe that is answered. Fills
+    /// in the number that the lock has in the bridge.
+    ///
+    /// # Errors
+    /// If the process cannot be started.
+    fn launch(&self, config: &mut BridgeConfig, lock: &Lock, log: &Path) -> io::Result<Launched>;
+}
+
+/// A bridge that was started, and has not reported yet.
+#[derive(Debug)]
+pub struct Launched {
+    /// Where it reports.
+    pub report: PipeReader,
+    /// Its process, if it is a child of ours.
+    pub child: Option<Child>,
+}
+
+/// Starts bridges as another process of a program.
+#[derive(Debug, Clone)]
+pub struct BridgeProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// Starts bridges as another process of this very program, with [`BRIDGE_COMMAND`].
+#[derive(Debug, Clone, Copy)]
+pub struct OurProgram;
+
+impl Launch for OurProgram {
+    fn launch(&self, config: &mut BridgeConfig, lock: &Lock, log: &Path) -> io::Result<Launched> {
+        let program = std::env::current_exe()?;
+        // Replaced on disk while we run: the kernel still has the one that we are.
+        let program = if program.exists() { program } else { PathBuf::from("/proc/self/exe") };
+        BridgeProgram { program, args: vec![BRIDGE_COMMAND.into()] }.launch(config, lock, log)
+    }
+}
+
+impl Launch for BridgeProgram {
+    fn launch(&self, config: &mut BridgeConfig, lock: &Lock, log: &Path) -> io::Result<Launched> {
+        let (report, their_report) = io::pipe()?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdout(their_report);
+        // Its last words, should it panic before it has a log of its own.
+        let log = File::options().append(true).create(true).open(log);
+        command.stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
+        config.lock_fd = lock.hand_down(&mut command);
+        command.stdin(document(config)?);
+        let child = command.spawn()?;
+        Ok(Launched { report, child: Some(child) })
+    }
+}
+
+/// The configuration as a file without a name: written before the bridge starts, so that neither waits for
+/// the other however long it is, and read by it alone.
+fn document(config: &BridgeConfig) -> io::Result<File> {
+    let memory = rustix::fs::memfd_create("drowse-bridge", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(memory);
+    file.write_all(&serde_json::to_vec(config)?)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// A bridge that reported that it is ready.
+#[derive(Debug)]
+pub(super) struct Started {
+    child: Option<Child>,
+}
+
+impl Started {
+    /// Lets the bridge live. A long-lived caller must still collect it when it ends.
+    pub(super) fn release(self) {
+        reap_later(self.child);
+    }
+
+    /// Whether the bridge's process still runs.
+    pub(super) fn runs(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Ends the bridge's process at once. It is our own child, so its number is not another's.
+    pub(super) fn kill(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Started {
+    /// How it ended, for people. Its report ends a moment before the process does.
+    fn ending(&mut self) -> String {
+        let status = self.child.as_mut().and_then(|child| {
+            let process = PidFd::open(child.id()).ok()?;
+            process.wait(Instant::now() + ENDING).ok()?;
+            child.try_wait().ok()?
+        });
+        status.map_or_else(|| "it ended".to_owned(), |status| format!("it ended with {status}"))
+    }
+}
+
+/// What became of a start.
+pub(super) enum Report {
+    Ready(Started),
+    /// It said that it failed, or went without a word.
+    Failed {
+        error: CallError,
+        bridge: Started,
+    },
+    /// The caller would not wait longer. The bridge goes on.
+    Cut {
+        error: CallError,
+        bridge: Started,
+    },
+}
+
+/// Starts a bridge and waits for its report. `patience` is when even a bridge that reports nothing counts as
+/// failed.
+pub(super) fn start(
+    launcher: &dyn Launch,
+    home: &Home,
+    name: &SessionName,
+    mut config: BridgeConfig,
+    lock: &Lock,
+    patience: Instant,
+    wait: Wait<'_>,
+) -> Result<Report, CallError> {
+    let log = home.log_file(name);
+    let failed = |what: String| CallError::BridgeFailed { name: name.clone(), what, log: log.clone() };
+    let Launched { mut report, child } =
+        launcher.launch(&mut config, lock, &log).map_err(|e| failed(e.to_string()))?;
+    let mut bridge = Started { child };
+    let mut text = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        let limited = wait.no_later_than(patience);
+        match limited.poll(&[(report.as_fd(), PollFlags::IN)]).map_err(|e| failed(e.to_string()))? {
+            Woken::Ready => {}
+            Woken::Interrupted => {
+                return Ok(Report::Cut { error: CallError::Interrupted { ran: Ran::No }, bridge });
+            }
+            Woken::Deadline if wait.is_over() => {
+                let during = format!("waiting for {name} to start");
+                return Ok(Report::Cut { error: CallError::Deadline { during, ran: Ran::No }, bridge });
+            }
+            Woken::Deadline => {
+                let error = failed("it reported nothing".to_owned());
+                return Ok(Report::Failed { error, bridge });
+            }
+        }
+        let read = report.read(&mut chunk).map_err(|e| failed(e.to_string()))?;
+        text.extend_from_slice(chunk.get(..read).unwrap_or_default());
+        let line = text.iter().position(|b| *b == b'\n').and_then(|end| text.get(..end));
+        if let Some(line) = line {
+            return Ok(match serde_json::from_slice(line) {
+                Ok(StartReport::Ready(_)) => Report::Ready(bridge),
+                Ok(StartReport::Failed(report)) => {
+                    Report::Failed { error: CallError::StartFailed { name: name.clone(), report }, bridge }
+                }
+                Err(_) => Report::Failed { error: failed("its report makes no sense".to_owned()), bridge },
+            });
+        }
+        if read == 0 || text.len() > MAX_REPORT {
+            return Ok(Report::Failed { error: failed(bridge.ending()), bridge });
+        }
+    }
+}
+
+/// Collects a child when it ends, so that a long-lived caller gathers no zombies.
+pub(super) fn reap_later(child: Option<Child>) {
+    if let Some(mut child) = child {
+        let wait = move || {
+            let _ = child.wait();
+        };
+        // Without the thread it is a zombie until we end: no reason to fail.
+        let _ = std::thread::Builder::new().name("reaper".to_owned()).stack_size(64 << 10).spawn(wait);
+    }
+}
+
+/// What a bridge is told: the record with its `${VAR}` expanded and its values filled in.
+pub(super) fn bridge_config(
+    home: &Home,
+    name: &SessionName,
+    record: &SessionRecord,
+    credentials: &Credentials,
+    known: Option<&StateRecord>,
+) -> Result<BridgeConfig, ConfigError> {
+    let expanded = |place: &str, text: &str| {
+        expand(text, &mut |variable| credentials.variable(variable).map(str::to_owned))
+            .map_err(|source| ConfigError::Expand { place: format!("{name}, {place}"), source })
+    };
+    // Nothing of a command line is expanded: the shell has done that.
+    let templates = record.is_template();
+    let text = |place: &str, text: &str| if templates { expanded(place, text) } else { Ok(text.to_owned()) };
+    let cwd = PathBuf::from(text("cwd", &record.cwd)?);
+    let mut command = text("command", &record.command)?;
+    if command.contains('/') {
+        command = cwd.join(command).to_string_lossy().into_owned();
+    }
+    let mut args = Vec::with_capacity(record.args.len());
+    for (i, arg) in record.args.iter().enumerate() {
+        args.push(text(&format!("args[{i}]"), arg)?);
+    }
+    let mut env: BTreeMap<String, String> = credentials.ambient.clone();
+    for (variable, template) in &record.env {
+        let value = match template {
+            Some(template) => expanded(&format!("env.{variable}"), template)?,
+            None => credentials.entry.get(variable).cloned().ok_or_else(|| ConfigError::Expand {
+                place: format!("{name}, env.{variable}"),
+                source: crate::expand::ExpandError::Unset { name: variable.clone() },
+            })?,
+        };
+        env.insert(variable.clone(), value);
+    }
+    env.extend(credentials.pins.clone());
+    let settings = &record.settings;
+    Ok(BridgeConfig {
+        session: name.as_str().to_owned(),
+        home: home.root().to_owned(),
+        runtime: home.runtime().map(Path::to_owned),
+        command,
+        args,
+        cwd,
+        env: env.into_iter().collect(),
+        idle_timeout_secs: settings.idle_timeout_secs.unwrap_or(0),
+        timeout_ms: settings.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
+        max_timeout_ms: u64::try_from(settings.max_timeout().as_millis()).unwrap_or(u64::MAX),
+        connect_timeout_ms: u64::try_from(settings.connect_timeout().as_millis()).unwrap_or(u64::MAX),
+        stop_grace_ms: settings.stop_grace_ms.unwrap_or(DEFAULT_STOP_GRACE_MS),
+        keepalive_secs: settings.keepalive_secs.unwrap_or(0),
+        mcp_version: settings.mcp_version.clone(),
+        lock_fd: -1,
+        generation: known.map_or(0, |known| known.generation),
+        era: known.and_then(|known| known.era.clone()),
+        crashes: known.map(|known| known.crashes.clone()).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,102 @@
+//! Who belongs to a tree right now, and signalling exactly those.
+//!
+//! A survey is a picture of `/proc`, and out of date when it is finished. So it is never acted on directly:
+//! [`Member::signal`] holds the process first, and then asks again for the reason why it is in the picture.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use rustix::process::Signal;
+
+use crate::sys;
+use crate::sys::pidfd::PidFd;
+use crate::sys::procfs::{self, Stat};
+
+/// Why a process belongs to a tree.
+#[derive(Debug, Clone)]
+pub(super) enum Reason {
+    /// It is our child: its leader, or an orphan that the kernel handed us. Nobody but us can reap it.
+    Ours,
+    /// It is the child of this one, which belongs to the tree.
+    ChildOf(Stat),
+    /// It carries this variable in its environment.
+    Carries(String),
+}
+
+/// A live process of a tree.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) stat: Stat,
+    pub(super) reason: Reason,
+}
+
+impl Member {
+    /// What tells it from all others, on this machine until the next boot.
+    pub(super) fn key(&self) -> (u32, u64) {
+        (self.stat.pid, self.stat.started)
+    }
+
+    /// Signals it, if it still belongs to the tree for the same reason. `None`: it ended, or has to be looked up
+    /// again.
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<Option<PidFd>> {
+        let held = match PidFd::open(self.stat.pid) {
+            Ok(held) => held,
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // All that is read about its number from here on, until the signal is accepted, is read about this very
+        // process: had it ended in between, the signal would reach nobody.
+        if self.confirmed()? && held.signal(signal)? { Ok(Some(held)) } else { Ok(None) }
+    }
+
+    fn confirmed(&self) -> io::Result<bool> {
+        let Some(now) = Stat::read(self.stat.pid)? else { return Ok(false) };
+        if !now.same(&self.stat) || now.ended() {
+            return Ok(false);
+        }
+        Ok(match &self.reason {
+            Reason::Ours => now.parent == sys::own_pid(),
+            // The parent was there before its child was looked at, and is there still: so it is the same one that
+            // the child named.
+            Reason::ChildOf(parent) => {
+                now.parent == parent.pid && Stat::read(parent.pid)?.is_some_and(|still| still.same(parent))
+            }
+            Reason::Carries(variable) => procfs::carries(now.pid, variable),
+        })
+    }
+}
+
+/// The live processes among `roots` and all that is below them, parents first.
+pub(super) fn below(snapshot: &[Stat], roots: Vec<Member>) -> Vec<Member> {
+    let mut children: HashMap<u32, Vec<&Stat>> = HashMap::new();
+    for stat in snapshot {
+        children.entry(stat.parent).or_default().push(stat);
+    }
+    let us = sys::own_pid();
+    let mut seen: HashSet<u32> = HashSet::from([us]);
+    let mut members = roots;
+    members.retain(|root| seen.insert(root.stat.pid));
+    let mut next = 0;
+    while let Some(parent) = members.get(next).map(|member| member.stat) {
+        next += 1;
+        for child in children.get(&parent.pid).into_iter().flatten() {
+            if seen.insert(child.pid) {
+                members.push(Member { stat: **child, reason: Reason::ChildOf(parent) });
+            }
+        }
+    }
+    members.retain(|member| !member.stat.ended());
+    members
+}
+
+/// Live processes of our user that carry `variable`; never ourselves.
+pub(super) fn carriers(snapshot: &[Stat], variable: &str) -> Vec<Member> {
+    let us = sys::own_pid();
+    snapshot
+        .iter()
+        .filter(|stat| stat.pid != us && !stat.ended() && procfs::carries(stat.pid, variable))
+        .map(|stat| Member { stat: *stat, reason: Reason::Carries(variable.to_owned()) })
+        .collect()
+}

@@ -1,0 +1,666 @@
+//! The two records of a session: what is wanted (`session.json`) and what is (`state.json`).
+//!
+//! Owns their shapes, schema versions, atomic writes and reads that explain themselves. Takes no lock:
+//! the holder of L writes `session.json`; the holder of B, or of L while B is free, writes `state.json`.
+//! Never holds a value from the environment: see `credential`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::home::{Home, HomeError, SessionName};
+use crate::process::ProcessIdentity;
+
+/// The schema of both records that this build writes, and the newest that it reads.
+pub const SCHEMA: u32 = 1;
+
+/// A record larger than this is not ours.
+const MAX_RECORD: u64 = 16 << 20;
+
+/// Where a session's command comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Target {
+    /// The command line.
+    Command,
+    /// An entry of a configuration file.
+    Entry {
+        /// The file, absolute.
+        file: PathBuf,
+        /// The entry's name.
+        entry: String,
+    },
+}
+
+/// What is wanted of a session. Strings from a configuration file keep their `${VAR}`; values of variables
+/// are in the credential store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRecord {
+    /// The schema version.
+    pub schema: u32,
+    /// Where the command comes from.
+    pub target: Target,
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Its working directory.
+    pub cwd: String,
+    /// The environment that the entry names: a template that is expanded at each start, or `None` where the
+    /// entry had a literal value, which is in the credential store.
+    #[serde(default)]
+    pub env: BTreeMap<String, Option<String>>,
+    /// The variables that were given with `--env`; their values are in the credential store.
+    #[serde(default)]
+    pub pins: Vec<String>,
+    /// The settings in force.
+    #[serde(default)]
+    pub settings: Settings,
+    /// Those of them that were given on the command line, and so outlive an edit of the entry.
+    #[serde(default)]
+    pub given: Settings,
+    /// Whether the entry says that it is started unasked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_connect: Option<bool>,
+    /// When the session was made, in milliseconds since 1970.
+    pub created: u64,
+}
+
+/// Settings of a session; an absent one has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    /// Seconds without use before the server is let go. 0 is never, and differs from absent only in that
+    /// it was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_secs: Option<u64>,
+    /// A request's time-out in milliseconds, reset by progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// A request's time-out in milliseconds whatever the progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_timeout_ms: Option<u64>,
+    /// The limit for starting and negotiating, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ms: Option<u64>,
+    /// How long a server may take to exit after EOF, and again after TERM, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_grace_ms: Option<u64>,
+    /// Seconds between keepalive pings; 0 is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive_secs: Option<u64>,
+    /// A pinned revision or era.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_version: Option<String>,
+}
+
+/// Default of [`Settings::timeout_ms`].
+pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
+/// Default of [`Settings::max_timeout_ms`].
+pub const DEFAULT_MAX_TIMEOUT_MS: u64 = 3_600_000;
+/// Default of [`Settings::connect_timeout_ms`].
+pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 60_000;
+/// Default of [`Settings::stop_grace_ms`].
+pub const DEFAULT_STOP_GRACE_MS: u64 = 2_000;
+
+impl Settings {
+    /// These settings, where set; else those of `base`.
+    #[must_use]
+    pub fn over(self, base: Self) -> Self {
+        Self {
+            idle_timeout_secs: self.idle_timeout_secs.or(base.idle_timeout_secs),
+            timeout_ms: self.timeout_ms.or(base.timeout_ms),
+            max_timeout_ms: self.max_timeout_ms.or(base.max_timeout_ms),
+            connect_timeout_ms: self.connect_timeout_ms.or(base.connect_timeout_ms),
+            stop_grace_ms: self.stop_grace_ms.or(base.stop_grace_ms),
+            keepalive_secs: self.keepalive_secs.or(base.keepalive_secs),
+            mcp_version: self.mcp_version.or(base.mcp_version),
+        }
+    }
+
+    /// The limit for starting and negotiating.
+    #[must_use]
+    pub fn connect_timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.connect_timeout_ms.unwrap_or(DEFAULT_CONNECT_TIMEOUT_MS))
+    }
+
+    /// A request's time-out whatever the progress.
+    #[must_use]
+    pub fn max_timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.max_timeout_ms.unwrap_or(DEFAULT_MAX_TIMEOUT_MS))
+    }
+
+    /// How long stopping a server's tree may take: once after EOF, once after TERM.
+    #[must_use]
+    pub fn stop_limit(&self) -> std::time::Duration {
+        let once = self.stop_grace_ms.unwrap_or(DEFAULT_STOP_GRACE_MS);
+        std::time::Duration::from_millis(once.saturating_mul(2))
+    }
+}
+
+/// The public state words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Never started.
+    Dormant,
+    /// Being started.
+    Connecting,
+    /// Running and answering.
+    Live,
+    /// Running, shown to nobody.
+    Suspended,
+    /// Let go on purpose.
+    Idle,
+    /// Running, not answering.
+    Disconnected,
+    /// Being restarted in the background.
+    Reconnecting,
+    /// Exited without being asked.
+    Crashed,
+    /// Refused our credentials.
+    Unauthorized,
+    /// Refused our MCP session.
+    Expired,
+    /// Ended for good.
+    Closed,
+}
+
+impl State {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dormant => "dormant",
+            Self::Connecting => "connecting",
+            Self::Live => "live",
+            Self::Suspended => "suspended",
+            Self::Idle => "idle",
+            Self::Disconnected => "disconnected",
+            Self::Reconnecting => "reconnecting",
+            Self::Crashed => "crashed",
+            Self::Unauthorized => "unauthorized",
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Whether a bridge must be running for this to be true.
+    #[must_use]
+    pub fn is_awake(self) -> bool {
+        matches!(
+            self,
+            Self::Connecting | Self::Live | Self::Suspended | Self::Disconnected | Self::Reconnecting
+        )
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a negotiation found, so that the next start need not probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EraMemory {
+    /// `legacy` or `modern`.
+    pub era: String,
+    /// The revision.
+    pub protocol_version: String,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateRecord {
+    /// The schema version.
+    pub schema: u32,
+    /// How many times a server was started.
+    pub generation: u64,
+    /// What every process of that generation carries as `DROWSE_GENERATION`.
+    pub marker: String,
+    /// The public state.
+    pub state: State,
+    /// Since when, in milliseconds since 1970.
+    pub since: u64,
+    /// The bridge that wrote this.
+    #[serde(default)]
+    pub bridge: Option<ProcessIdentity>,
+    /// The server's process.
+    #[serde(default)]
+    pub server_pid: Option<u32>,
+    /// Whether the tree of `marker` is known to be gone.
+    #[serde(default)]
+    pub ended: bool,
+    /// What the negotiation found.
+    #[serde(default)]
+    pub era: Option<EraMemory>,
+    /// Recent crashes, in milliseconds since 1970, oldest first.
+    #[serde(default)]
+    pub crashes: Vec<u64>,
+    /// No start before this moment, in milliseconds since 1970.
+    #[serde(default)]
+    pub retry_at: Option<u64>,
+    /// Why the state is what it is, for people.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The last lines of the server's stderr.
+    #[serde(default)]
+    pub stderr: Option<String>,
+}
+
+impl SessionRecord {
+    /// Whether its strings may hold `${VAR}`: those of a configuration file may, those of a command line were
+    /// expanded by a shell, or are meant as they stand.
+    #[must_use]
+    pub fn is_template(&self) -> bool {
+        matches!(self.target, Target::Entry { .. })
+    }
+
+    /// What it runs, for people: `file:entry`, or the command line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.target {
+            Target::Entry { file, entry } => format!("{}:{entry}", file.display()),
+            Target::Command => {
+                let mut text = self.command.clone();
+                for arg in &self.args {
+                    text.push(' ');
+                    text.push_str(arg);
+                }
+                text
+            }
+        }
+    }
+}
+
+impl StateRecord {
+    /// The state of a session that was never started.
+    #[must_use]
+    pub fn dormant() -> Self {
+        Self {
+            schema: SCHEMA,
+            generation: 0,
+            marker: String::new(),
+            state: State::Dormant,
+            since: now_ms(),
+            bridge: None,
+            server_pid: None,
+            ended: true,
+            era: None,
+            crashes: Vec::new(),
+            retry_at: None,
+            message: None,
+            stderr: None,
+        }
+    }
+}
+
+/// Why a record cannot be used. Each text names the file and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A newer drowse wrote it.
+    #[error("{} was written by a newer drowse (schema {schema}; this one reads up to {SCHEMA}): update drowse", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        schema: u32,
+    },
+    /// It is no record.
+    #[error("{} is damaged ({what}): {fix}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said.
+        what: String,
+        /// What to do.
+        fix: String,
+    },
+    /// The file system refused.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+}
+
+/// Reads what is wanted of a session; `None` if there is no such session.
+///
+/// # Errors
+/// If the record is damaged, of a newer drowse, or cannot be read.
+pub fn read_session(home: &Home, name: &SessionName) -> Result<Option<SessionRecord>, RecordError> {
+    read(&home.session_file(name), || {
+        format!("remove the session with `drowse close {name}` and connect it again, or restore the file")
+    })
+}
+
+/// Reads what is known of a session; `None` if it was never started. A file of no bytes, as a power cut may
+/// leave it, counts as none.
+///
+/// # Errors
+/// If the record is damaged, of a newer drowse, or cannot be read.
+pub fn read_state(home: &Home, name: &SessionName) -> Result<Option<StateRecord>, RecordError> {
+    read(&home.state_file(name), || {
+        format!("`drowse restart {name}` writes it anew, `drowse close {name}` removes the session")
+    })
+}
+
+/// Writes what is wanted of a session, so that it survives a power cut, and makes its directory if needed.
+///
+/// # Errors
+/// If the file system refuses. The old record is then untouched.
+pub fn write_session(home: &Home, name: &SessionName, record: &SessionRecord) -> Result<(), RecordError> {
+    make_directory(home, name)?;
+    write(&home.session_file(name), record, Durability::Synced)
+}
+
+/// Writes what is known of a session.
+///
+/// # Errors
+/// If the file system refuses. The old record is then untouched.
+pub fn write_state(home: &Home, name: &SessionName, record: &StateRecord) -> Result<(), RecordError> {
+    write(&home.state_file(name), record, Durability::Lazy)
+}
+
+/// The names of all directories under `sessions/`, sorted, whether or not a session is in them.
+///
+/// # Errors
+/// If the directory cannot be read. A missing one is an empty list.
+pub fn names(home: &Home) -> Result<Vec<SessionName>, HomeError> {
+    let path = home.sessions();
+    let entries = match fs::read_dir(&path) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(HomeError::io("list", &path, e)),
+    };
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str().and_then(|name| SessionName::new(name).ok()))
+        .collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Makes a session's directory, closed to others.
+///
+/// # Errors
+/// If the file system refuses.
+pub fn make_directory(home: &Home, name: &SessionName) -> Result<(), HomeError> {
+    let path = home.session(name);
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .map_err(|e| HomeError::io("create", &path, e))
+}
+
+/// Milliseconds since 1970.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether a write must survive a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// File and directory are synced before the write counts as done.
+    Synced,
+    /// Readers see all or nothing; a power cut may lose it.
+    Lazy,
+}
+
+/// A JSON document of drowse's own, with a schema version.
+pub(crate) trait Document: Serialize + DeserializeOwned {
+    /// Whether a file of no bytes is as good as none: what a power cut may leave of a file that was not synced.
+    const MAY_BE_EMPTY: bool = false;
+
+    /// Its version.
+    fn schema(&self) -> u32;
+}
+
+impl Document for SessionRecord {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+impl Document for StateRecord {
+    const MAY_BE_EMPTY: bool = true;
+
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+#[derive(Deserialize)]
+struct SchemaOnly {
+    schema: u32,
+}
+
+/// Reads a document; `None` if there is no file.
+pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
+    let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(HomeError::io("open", path, e).into()),
+    };
+    let len = file.metadata().map_err(|e| HomeError::io("look at", path, e))?.size();
+    if len > MAX_RECORD {
+        return Err(malformed(format!("{len} bytes, more than any record has")));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
+    file.read_to_end(&mut bytes).map_err(|e| HomeError::io("read", path, e))?;
+    if bytes.is_empty() && T::MAY_BE_EMPTY {
+        return Ok(None);
+    }
+    let newer = |schema: u32| RecordError::Newer { path: path.to_owned(), schema };
+    match serde_json::from_slice::<T>(&bytes) {
+        Ok(record) if record.schema() <= SCHEMA => Ok(Some(record)),
+        Ok(record) => Err(newer(record.schema())),
+        // A newer one may have another shape: then its version says more than what is wrong with it.
+        Err(error) => match serde_json::from_slice::<SchemaOnly>(&bytes) {
+            Ok(only) if only.schema > SCHEMA => Err(newer(only.schema)),
+            _ => Err(malformed(defect(&error))),
+        },
+    }
+}
+
+/// What is wrong, and where, without a word of the content: it may be secret.
+fn defect(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let what = match error.classify() {
+        Category::Eof => return "it is cut off".to_owned(),
+        Category::Syntax => "not JSON",
+        Category::Data | Category::Io => "not the expected shape",
+    };
+    format!("{what} at line {} column {}", error.line(), error.column())
+}
+
+/// Replaces a file by one JSON document: readers see the old one or the new one, never a part.
+pub(crate) fn write<T: Document>(path: &Path, record: &T, durability: Durability) -> Result<(), RecordError> {
+    let refused = |e: io::Error| HomeError::io("write", path, e);
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let mut bytes = serde_json::to_vec(record).map_err(|e| refused(e.into()))?;
+    bytes.push(b'\n');
+    // Created 0600.
+    let mut file =
+        tempfile::Builder::new().prefix(".new-").tempfile_in(directory).map_err(|e| refused(plain(e)))?;
+    file.write_all(&bytes).map_err(|e| refused(plain(e)))?;
+    if durability == Durability::Synced {
+        file.as_file().sync_all().map_err(refused)?;
+    }
+    file.persist(path).map_err(|e| refused(plain(e.error)))?;
+    if durability == Durability::Synced {
+        File::open(directory).and_then(|d| d.sync_all()).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// Without the path of the temporary file, which means nothing to a reader.
+fn plain(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(std::error::Error::source);
+    match inner.and_then(|e| e.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, Home, SessionName) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("h"), None);
+        home.prepare().unwrap();
+        (dir, home, SessionName::new("x").unwrap())
+    }
+
+    fn session() -> SessionRecord {
+        SessionRecord {
+            schema: SCHEMA,
+            target: Target::Entry { file: "/c.json".into(), entry: "e".into() },
+            command: "${CMD}".into(),
+            args: vec!["-y".into()],
+            cwd: "/w".into(),
+            env: BTreeMap::from([("A".into(), None), ("B".into(), Some("${B}".into()))]),
+            pins: vec!["P".into()],
+            settings: Settings { idle_timeout_secs: Some(0), ..Settings::default() },
+            given: Settings::default(),
+            auto_connect: None,
+            created: 7,
+        }
+    }
+
+    #[test]
+    fn records_come_back_as_they_were_written() {
+        let (_dir, home, name) = home();
+        assert_eq!(read_session(&home, &name).unwrap(), None);
+        assert_eq!(read_state(&home, &name).unwrap(), None);
+        write_session(&home, &name, &session()).unwrap();
+        assert_eq!(read_session(&home, &name).unwrap(), Some(session()));
+        let state = StateRecord {
+            generation: 3,
+            marker: "ab".into(),
+            bridge: Some(ProcessIdentity::of_self().unwrap()),
+            era: Some(EraMemory { era: "modern".into(), protocol_version: "2026-07-28".into() }),
+            crashes: vec![1, 2],
+            retry_at: Some(9),
+            ..StateRecord::dormant()
+        };
+        write_state(&home, &name, &state).unwrap();
+        assert_eq!(read_state(&home, &name).unwrap(), Some(state));
+        assert_eq!(names(&home).unwrap(), std::slice::from_ref(&name));
+        let files: Vec<_> =
+            fs::read_dir(home.session(&name)).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(files.len(), 2, "no temporary file stays: {files:?}");
+        assert_eq!(fs::metadata(home.session_file(&name)).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(home.session(&name)).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn the_shape_of_a_state_on_disk() {
+        let text = r#"{"schema":1,"generation":4,"marker":"ff","state":"crashed","since":5,"bridge":{"pid":1,
+            "started":2,"bootId":"b","pidNs":3},"serverPid":9,"ended":true,"era":{"era":"legacy",
+            "protocolVersion":"2025-06-18"},"crashes":[6],"retryAt":7,"message":"m","stderr":"s","later":{}}"#;
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        fs::write(home.state_file(&name), text).unwrap();
+        let state = read_state(&home, &name).unwrap().unwrap();
+        assert_eq!((state.state, state.server_pid, state.retry_at), (State::Crashed, Some(9), Some(7)));
+        assert_eq!(state.bridge.unwrap().pid_ns, 3);
+        // The least that a bridge may write.
+        fs::write(
+            home.state_file(&name),
+            r#"{"schema":1,"generation":1,"marker":"f","state":"live","since":0}"#,
+        )
+        .unwrap();
+        assert!(!read_state(&home, &name).unwrap().unwrap().ended);
+    }
+
+    #[test]
+    fn truncated_and_malformed_records_name_the_file_and_the_way_out() {
+        let (_dir, home, name) = home();
+        write_session(&home, &name, &session()).unwrap();
+        let whole = fs::read(home.session_file(&name)).unwrap();
+        for cut in [0, 1, whole.len() / 2, whole.len() - 2] {
+            fs::write(home.session_file(&name), &whole[..cut]).unwrap();
+            let error = read_session(&home, &name).unwrap_err().to_string();
+            assert!(
+                error.contains("session.json is damaged") && error.contains("drowse close @x"),
+                "{error}"
+            );
+        }
+        for text in ["[]", "null", "{}", r#"{"schema":1}"#, "\u{0}\u{0}"] {
+            fs::write(home.state_file(&name), text).unwrap();
+            let error = read_state(&home, &name).unwrap_err().to_string();
+            assert!(
+                error.contains("state.json is damaged") && error.contains("drowse restart @x"),
+                "{error}"
+            );
+        }
+        // What a power cut leaves of a file that was not synced.
+        fs::write(home.state_file(&name), "").unwrap();
+        assert_eq!(read_state(&home, &name).unwrap(), None);
+        File::create(home.session_file(&name)).unwrap().set_len(MAX_RECORD + 1).unwrap();
+        assert!(read_session(&home, &name).unwrap_err().to_string().contains("more than any record"));
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_whatever_its_shape() {
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        let mut same_shape = serde_json::to_value(session()).unwrap();
+        same_shape["schema"] = 2.into();
+        for text in [same_shape.to_string(), r#"{"schema":9,"everything":"else"}"#.to_owned()] {
+            fs::write(home.session_file(&name), &text).unwrap();
+            let error = read_session(&home, &name).unwrap_err();
+            assert!(matches!(error, RecordError::Newer { .. }), "{error}");
+            assert!(error.to_string().contains("update drowse"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_record() {
+        let (_dir, home, name) = home();
+        write_session(&home, &name, &session()).unwrap();
+        let directory = home.session(&name);
+        if rustix::process::geteuid().is_root() {
+            // Root may write to a read-only directory; not into one that is no directory.
+            let moved = directory.with_extension("moved");
+            fs::rename(&directory, &moved).unwrap();
+            fs::write(&directory, "").unwrap();
+            assert!(write_session(&home, &name, &session()).is_err());
+            assert!(matches!(write_state(&home, &name, &StateRecord::dormant()), Err(RecordError::Home(_))));
+        } else {
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).unwrap();
+            let error = write_state(&home, &name, &StateRecord::dormant()).unwrap_err().to_string();
+            assert!(error.contains("cannot write") && !error.contains(".new-"), "{error}");
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+            assert_eq!(read_session(&home, &name).unwrap(), Some(session()));
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_sessions_are_not_listed() {
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        fs::create_dir(home.sessions().join("not a name")).unwrap();
+        fs::create_dir(home.sessions().join(".new-abc")).unwrap();
+        assert_eq!(names(&home).unwrap(), [name]);
+        assert!(names(&Home::new("/nowhere/at/all".into(), None)).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading `/proc`: who is whose child, since when, in what state, with what environment.
+//!
+//! Everything read here is about a *number*, and may be about another process by the time it is used. Those who
+//! signal hold a pidfd first and read again.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// One line of `/proc/<pid>/stat`, as far as we need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: u32,
+    pub(crate) state: u8,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    pub(crate) threads: u32,
+    /// Ticks since boot at which it started: with the pid, its identity until the next boot.
+    pub(crate) started: u64,
+}
+
+impl Stat {
+    /// The process that has this number now; `None` if there is none.
+    pub(crate) fn read(pid: u32) -> io::Result<Option<Self>> {
+        let text = match fs::read(format!("/proc/{pid}/stat")) {
+            Ok(text) => text,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Self::parse(&text).map(Some).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat cannot be read"))
+        })
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        // The second field is the program's name in brackets, with whatever it likes inside: brackets, spaces,
+        // newlines. Only the last bracket ends it.
+        let open = text.iter().position(|byte| *byte == b'(')?;
+        let close = text.iter().rposition(|byte| *byte == b')')?;
+        let pid = str::from_utf8(text.get(..open)?).ok()?.trim().parse().ok()?;
+        let rest = str::from_utf8(text.get(close + 1..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // proc_pid_stat(5) counts from 1, and the state, our first, is its third.
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Self {
+            pid,
+            state: *field(3)?.as_bytes().first()?,
+            parent: field(4)?.parse().ok()?,
+            group: field(5)?.parse().ok()?,
+            session: field(6)?.parse().ok()?,
+            threads: field(20)?.parse().ok()?,
+            started: field(22)?.parse().ok()?,
+        })
+    }
+
+    /// Whether it is a zombie, or even less. A process whose first thread has ended while others run shows the
+    /// same letter, but is alive.
+    pub(crate) fn ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
+    }
+
+    /// Whether this is one and the same process as `other`.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.pid == other.pid && self.started == other.started
+    }
+}
+
+/// All processes that can be seen, by rising pid. Those that end meanwhile are left out.
+pub(crate) fn snapshot() -> io::Result<Vec<Stat>> {
+    let mut found = Vec::new();
+    for pid in pids()? {
+        // One that is unreadable is not one of ours.
+        if let Ok(Some(stat)) = Stat::read(pid) {
+            found.push(stat);
+        }
+    }
+    Ok(found)
+}
+
+/// The numbers of all processes that can be seen, rising.
+pub(crate) fn pids() -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        if let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+            found.push(pid);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Whether `pid` belongs to our user and was started with `variable` (`NAME=value`) in its environment. A zombie
+/// has no environment any more.
+pub(crate) fn carries(pid: u32, variable: &str) -> bool {
+    let ours = fs::metadata(format!("/proc/{pid}"))
+        .is_ok_and(|directory| directory.uid() == rustix::process::geteuid().as_raw());
+    ours && fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    })
+}
+
+/// A value that is another one after each boot.
+pub(crate) fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// The namespace in which this process's pids mean something.
+pub(crate) fn pid_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
+}
+
+/// A process that ends while it is looked at is reported in two ways, depending on how far the look had got.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let line = b"77 (a) Z (b \n) S 12 34 56 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2\n";
+        let stat = Stat::parse(line).unwrap();
+        let wanted =
+            Stat { pid: 77, state: b'S', parent: 12, group: 34, session: 56, threads: 3, started: 987_654 };
+        assert_eq!(stat, wanted);
+        assert_eq!(Stat::parse(b"77 (cut off"), None);
+        assert_eq!(Stat::parse(b"77 (short) S 1"), None);
+    }
+
+    #[test]
+    fn a_process_lives_as_long_as_one_of_its_threads() {
+        let base = Stat { pid: 1, state: b'Z', parent: 0, group: 1, session: 1, threads: 1, started: 1 };
+        assert!(base.ended());
+        assert!(Stat { threads: 0, ..base }.ended());
+        assert!(!Stat { threads: 2, ..base }.ended());
+        assert!(!Stat { state: b'T', ..base }.ended());
+    }
+
+    #[test]
+    fn we_find_ourselves() {
+        let me = super::super::own_pid();
+        let stat = Stat::read(me).unwrap().unwrap();
+        assert_eq!(stat.pid, me);
+        assert!(!stat.ended());
+        assert!(snapshot().unwrap().iter().any(|one| one.same(&stat)));
+        assert_eq!(Stat::read(u32::MAX).unwrap(), None);
+    }
+}

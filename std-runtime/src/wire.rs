@@ -1,0 +1,353 @@
+//! What callers and bridges say to each other, as types: the hello, GOAWAY, the vendor methods, the
+//! error data, and the documents that a bridge is started with.
+//!
+//! This module never reads or writes a socket. Payloads of MCP itself are not modelled here: they stay
+//! bytes on both sides.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::EraMemory;
+
+/// The hello versions that this build speaks, best first.
+pub const HELLO_VERSIONS: &[u32] = &[1];
+/// The protocol version of every request on the socket after the hello.
+pub const PROTOCOL_VERSION: &str = "2026-07-28";
+/// `_meta` key: the time-out of this one request, in milliseconds.
+pub const META_TIMEOUT: &str = "dev.drowse/timeoutMs";
+/// The method of the notification by which a bridge ends a connection.
+pub const GOAWAY: &str = "notifications/drowse/goaway";
+/// Asks for the server's own handshake. Starts a sleeping server and counts as use.
+pub const METHOD_INFO: &str = "drowse/info";
+/// A round trip to the server. Starts a sleeping server and counts as use.
+pub const METHOD_PING: &str = "drowse/ping";
+/// Asks how the bridge is. Neither starts nor counts.
+pub const METHOD_STATUS: &str = "drowse/status";
+/// Ends the server's tree and then the bridge. Neither starts nor counts.
+pub const METHOD_CLOSE: &str = "drowse/close";
+/// The variable that every process of a server carries; its value is the generation's marker.
+pub const GENERATION_VARIABLE: &str = "DROWSE_GENERATION";
+/// The largest message that is passed on, in bytes.
+pub const MAX_MESSAGE: usize = 64 << 20;
+/// Room for what drowse adds to a message of [`MAX_MESSAGE`] bytes.
+pub const MESSAGE_SLACK: usize = 64 << 10;
+
+/// The one member of every line that is about drowse and not about MCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    /// What is said.
+    pub drowse: T,
+}
+
+/// A caller's first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallerHello {
+    /// The hello itself.
+    pub hello: Hello,
+}
+
+/// What a caller says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The hello versions that the caller speaks.
+    pub versions: Vec<u32>,
+    /// Whose view this is; absent means this connection's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The caller's drowse version.
+    pub client: String,
+    /// Whether results come exactly as the server sent them, without `resultType` or `ttlMs` supplied.
+    #[serde(default)]
+    pub verbatim: bool,
+}
+
+impl Hello {
+    /// The hello of this build.
+    #[must_use]
+    pub fn ours(principal: Option<String>, verbatim: bool) -> Self {
+        Self {
+            versions: HELLO_VERSIONS.to_vec(),
+            principal,
+            client: env!("CARGO_PKG_VERSION").to_owned(),
+            verbatim,
+        }
+    }
+}
+
+/// A bridge's first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BridgeHello {
+    /// The bridge takes requests.
+    Hello(Welcome),
+    /// The bridge takes nothing and closes.
+    Refused(Refused),
+}
+
+/// A bridge that takes requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The chosen hello version.
+    pub version: u32,
+    /// The bridge's drowse version.
+    pub bridge: String,
+    /// The bridge's process, for people to read. Never signalled by this number alone.
+    pub pid: u32,
+}
+
+/// A bridge that shares no hello version with the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The versions that the bridge speaks.
+    pub versions: Vec<u32>,
+    /// For people.
+    pub reason: String,
+    /// Operations in flight, where the bridge says so: a bridge with none may be replaced.
+    #[serde(default, rename = "inFlight", skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u64>,
+}
+
+/// Params of [`GOAWAY`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Goaway {
+    /// How many requests the bridge had read on this connection. Requests after that many never ran.
+    pub last: u64,
+}
+
+/// Result of [`METHOD_STATUS`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The public state word.
+    pub state: String,
+    /// The generation that runs, or ran last.
+    pub generation: u64,
+    /// The server's process, if one runs.
+    pub server_pid: Option<u32>,
+    /// Operations in flight.
+    pub in_flight: u64,
+    /// Milliseconds until the server is let go, if a deadline stands.
+    pub idle_in_ms: Option<u64>,
+}
+
+/// Whether a failed operation may have run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ran {
+    /// It never ran: it is safe to issue it again.
+    No,
+    /// It may have run.
+    Unknown,
+}
+
+impl Ran {
+    /// The word used on the wire and in `--json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The stable word for why something failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// The request's time-out passed.
+    Timeout,
+    /// Somebody cancelled the request.
+    Cancelled,
+    /// The server went away during the request.
+    ServerLost,
+    /// The server could not be started.
+    StartFailed,
+    /// The server crashed lately; it is not started before the back-off ends.
+    BackingOff,
+    /// The session is being closed.
+    ShuttingDown,
+    /// A message over the limit.
+    TooLarge,
+    /// Too many operations at once.
+    Busy,
+    /// The request is malformed.
+    InvalidRequest,
+    /// The server or this build does not do that.
+    Unsupported,
+    /// An error of the server's own (said by the caller, never by a bridge).
+    ServerError,
+    /// The bridge went away during the request (said by the caller, never by a bridge).
+    BridgeLost,
+    /// Ctrl-C (said by the caller, never by a bridge).
+    Interrupted,
+    /// No session of that name (said by the caller).
+    NoSession,
+    /// The name is taken by a session with another target (said by the caller).
+    NameTaken,
+    /// A configuration file or entry cannot be used (said by the caller).
+    Config,
+    /// Files, locks or sockets cannot be used (said by the caller).
+    Storage,
+    /// A word that this build does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Kind {
+    /// The word used on the wire and in `--json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::ServerLost => "server-lost",
+            Self::StartFailed => "start-failed",
+            Self::BackingOff => "backing-off",
+            Self::ShuttingDown => "shutting-down",
+            Self::TooLarge => "too-large",
+            Self::Busy => "busy",
+            Self::InvalidRequest => "invalid-request",
+            Self::Unsupported => "unsupported",
+            Self::ServerError => "server-error",
+            Self::BridgeLost => "bridge-lost",
+            Self::Interrupted => "interrupted",
+            Self::NoSession => "no-session",
+            Self::NameTaken => "name-taken",
+            Self::Config => "config",
+            Self::Storage => "storage",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `data` of an error that drowse made: `{"drowse": {"kind": …, "ran": …}}`. An error without it is the
+/// server's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorData {
+    /// Why.
+    pub kind: Kind,
+    /// Whether the operation may have run.
+    pub ran: Ran,
+    /// With `backing-off`: when a start is tried again, in milliseconds since 1970.
+    #[serde(default, rename = "retryAt", skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<u64>,
+    /// With `start-failed` and `server-lost`: the last lines of the server's stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// With `too-large`: the limit in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+impl ErrorData {
+    /// Kind and ran, nothing else.
+    #[must_use]
+    pub fn new(kind: Kind, ran: Ran) -> Self {
+        Self { kind, ran, retry_at: None, stderr: None, limit: None }
+    }
+}
+
+/// The one document that a bridge reads on its stdin. It holds secrets: never an argument, never on disk.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BridgeConfig {
+    /// The session's name.
+    pub session: String,
+    /// The home directory.
+    pub home: PathBuf,
+    /// The directory for locks and sockets, where it is not the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<PathBuf>,
+    /// The program, expanded.
+    pub command: String,
+    /// Its arguments, expanded.
+    pub args: Vec<String>,
+    /// Its working directory.
+    pub cwd: PathBuf,
+    /// Its whole environment, save [`GENERATION_VARIABLE`].
+    pub env: Vec<(String, String)>,
+    /// Seconds without use after which the server is let go; 0 is never.
+    pub idle_timeout_secs: u64,
+    /// A request's time-out unless it brings its own, reset by progress.
+    pub timeout_ms: u64,
+    /// A request's time-out whatever the progress.
+    pub max_timeout_ms: u64,
+    /// The limit for starting and negotiating.
+    pub connect_timeout_ms: u64,
+    /// How long a server may take to exit after EOF on its stdin, and again after TERM.
+    pub stop_grace_ms: u64,
+    /// Seconds between keepalive pings; 0 is none.
+    pub keepalive_secs: u64,
+    /// A revision (`2025-06-18`) or an era (`legacy`, `modern`) that the entry pins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_version: Option<String>,
+    /// The number of the inherited descriptor of lock L.
+    pub lock_fd: i32,
+    /// The generation in `state.json` when the bridge was started; the bridge's first is one more.
+    pub generation: u64,
+    /// What the last generation's negotiation found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub era: Option<EraMemory>,
+    /// When the server crashed lately, in milliseconds since 1970, oldest first.
+    #[serde(default)]
+    pub crashes: Vec<u64>,
+}
+
+impl fmt::Debug for BridgeConfig {
+    /// Without arguments and environment values: they may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BridgeConfig")
+            .field("session", &self.session)
+            .field("command", &self.command)
+            .field("cwd", &self.cwd)
+            .field("idle_timeout_secs", &self.idle_timeout_secs)
+            .field("lock_fd", &self.lock_fd)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The one line that a starting bridge writes to its stdout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StartReport {
+    /// The server answers; the bridge has closed its copy of L.
+    Ready(Ready),
+    /// No server; the bridge exits.
+    Failed(Failed),
+}
+
+/// A bridge that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// The bridge's process.
+    pub pid: u32,
+}
+
+/// A bridge that could not start its server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Why, as a word: `start-failed`, `timeout`, …
+    pub kind: Kind,
+    /// Why, for people.
+    pub message: String,
+    /// The last lines of the server's stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+}

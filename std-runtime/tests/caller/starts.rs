@@ -1,0 +1,402 @@
+//! C3 to C6: locks, leftovers, starts and their failures.
+
+use std::fs;
+use std::io::{Write, pipe};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use drowse_runtime::caller::{CallError, Environment, ExitClass, Outcome, Wait};
+use drowse_runtime::home::Home;
+use drowse_runtime::lock::Lock;
+use drowse_runtime::process::{GENERATION_VARIABLE, ProcessIdentity, new_marker};
+use drowse_runtime::record::{self, EraMemory, State, StateRecord, now_ms};
+use drowse_runtime::wire::{Kind, Ran};
+
+use crate::fake::{Life, World, long, name, wanted};
+
+/// A process that stays until it is killed, and is collected at the end of the test.
+struct Stays(Child);
+
+impl Stays {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn with_marker(marker: &str) -> Self {
+        Self::start(Command::new("cat").env(GENERATION_VARIABLE, marker))
+    }
+
+    fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity::of(self.0.id()).unwrap()
+    }
+
+    fn is_there(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Stays {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_sleeping_session_wakes_once_however_many_call() {
+    let world = World::new();
+    world.dormant();
+    thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| world.call().unwrap());
+        }
+    });
+    assert_eq!((world.launches(), world.executed()), (1, 12));
+}
+
+#[test]
+fn a_stale_socket_is_no_obstacle() {
+    let world = World::new();
+    world.dormant();
+    let socket = world.home().socket_file(&name("s"));
+    drop(UnixListener::bind(&socket).unwrap());
+    world.call().unwrap();
+    world.sessions.restart(&name("s"), &Environment::default(), long()).unwrap();
+    world.sessions.close(&name("s"), long()).unwrap();
+    // Nor is a file of another kind.
+    world.dormant();
+    fs::write(&socket, "not a socket").unwrap();
+    world.call().unwrap();
+    assert_eq!(world.executed(), 2);
+}
+
+#[test]
+fn a_socket_of_another_program_is_no_bridge() {
+    let world = World::new();
+    world.dormant();
+    let stranger = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
+    let greeter = thread::spawn(move || {
+        // C1, and again with L held; then the path is another's.
+        for _ in 0..2 {
+            stranger.accept().unwrap().0.write_all(b"SSH-2.0-x\r\n").unwrap();
+        }
+    });
+    world.call().unwrap();
+    greeter.join().unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+#[test]
+fn a_long_home_works_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = Home::new(dir.path().join("h".repeat(120)).join("i".repeat(120)), None);
+    let world = World::at(dir, home);
+    assert!(world.home().socket_file(&name("s")).as_os_str().len() > 240);
+    world.dormant();
+    world.call().unwrap();
+    world.call().unwrap();
+    world.sessions.close(&name("s"), long()).unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 2));
+}
+
+#[test]
+fn locks_and_sockets_in_a_runtime_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = dir.path().join("rt");
+    let home = Home::new(dir.path().join("home"), Some(runtime.clone()));
+    let world = World::at(dir, home);
+    world.awake().call().unwrap();
+    assert!(world.home().socket_file(&name("s")).starts_with(&runtime));
+    assert!(!world.home().root().join("locks").exists());
+    assert_eq!(world.config(0).runtime.as_deref(), world.home().runtime());
+    world.sessions.close(&name("s"), long()).unwrap();
+    assert!(!world.home().socket_file(&name("s")).exists());
+}
+
+#[test]
+fn what_a_killed_bridge_left_is_ended_before_the_next_start() {
+    let world = World::new();
+    world.dormant();
+    let marker = new_marker();
+    let mut leftover = Stays::with_marker(&marker);
+    let state = StateRecord {
+        generation: 4,
+        marker,
+        state: State::Live,
+        ended: false,
+        era: Some(EraMemory { era: "legacy".into(), protocol_version: "2025-06-18".into() }),
+        ..StateRecord::dormant()
+    };
+    world.write_state(&state);
+    world.call().unwrap();
+    assert!(!leftover.is_there());
+    let config = world.config(0);
+    assert_eq!((config.generation, config.era), (4, state.era));
+}
+
+#[test]
+fn what_ended_or_was_of_another_boot_is_not_looked_for() {
+    let here = ProcessIdentity::of_self().unwrap();
+    let before = ProcessIdentity { boot_id: "00000000-0000".into(), ..here };
+    for (ended, bridge) in [(true, None), (false, Some(before))] {
+        let world = World::new();
+        world.dormant();
+        let marker = new_marker();
+        let mut other = Stays::with_marker(&marker);
+        world.write_state(&StateRecord { marker, ended, bridge, ..StateRecord::dormant() });
+        world.call().unwrap();
+        assert!(other.is_there());
+    }
+}
+
+#[test]
+fn crash_back_off_fails_at_once_and_restart_forgives_it() {
+    let world = World::new();
+    world.dormant();
+    world.write_state(&StateRecord {
+        state: State::Crashed,
+        retry_at: Some(now_ms() + 60_000),
+        crashes: vec![1, 2, 3],
+        message: Some("exit status 3".into()),
+        stderr: Some("panic!".into()),
+        ..StateRecord::dormant()
+    });
+    let error = world.call().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.ran(), error.exit()),
+        (Kind::BackingOff, Some(Ran::No), ExitClass::Server)
+    );
+    assert_eq!(error.stderr(), Some("panic!"));
+    assert_eq!(world.launches(), 0);
+    let restarted = world.sessions.restart(&name("s"), &Environment::default(), long()).unwrap();
+    assert_eq!(restarted.outcome, Outcome::Restarted);
+    assert!(world.config(0).crashes.is_empty());
+    world.call().unwrap();
+}
+
+#[test]
+fn a_crash_that_is_over_is_told_to_the_next_bridge() {
+    let world = World::new();
+    world.dormant();
+    world.write_state(&StateRecord {
+        state: State::Crashed,
+        retry_at: Some(now_ms().saturating_sub(1)),
+        crashes: vec![7],
+        ..StateRecord::dormant()
+    });
+    world.call().unwrap();
+    assert_eq!(world.config(0).crashes, [7]);
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_keeps_a_session_that_was_there() {
+    let world = World::new();
+    world.dormant();
+    world.next(Life::Fails("npx is not in PATH"));
+    let error = world.call().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.ran(), error.exit()),
+        (Kind::StartFailed, Some(Ran::No), ExitClass::Server)
+    );
+    assert!(error.to_string().contains("npx is not in PATH"), "{error}");
+    assert_eq!(error.stderr(), Some("last words"));
+    world.next(Life::Mute);
+    let error = world.call().unwrap_err();
+    assert!(matches!(error, CallError::BridgeFailed { .. }), "{error}");
+    assert_eq!((error.kind(), error.ran()), (Kind::StartFailed, Some(Ran::No)));
+    world.call().unwrap();
+    assert_eq!((world.launches(), world.executed()), (3, 1));
+}
+
+#[test]
+fn waiting_for_another_starter_ends_at_the_deadline_or_interrupt() {
+    let world = World::new();
+    world.dormant();
+    let held = Lock::try_acquire(&world.home().start_lock(&name("s"))).unwrap().unwrap();
+    let error = world.call_within(Wait::at_most(Duration::ZERO)).unwrap_err();
+    assert!(matches!(error, CallError::Deadline { ran: Ran::No, .. }), "{error}");
+    let (interrupt, mut raise) = pipe().unwrap();
+    raise.write_all(b"x").unwrap();
+    let error = world.call_within(Wait { deadline: None, interrupt: Some(interrupt.as_fd()) }).unwrap_err();
+    assert!(matches!(error, CallError::Interrupted { ran: Ran::No }), "{error}");
+    drop(held);
+    world.call().unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+#[test]
+fn an_interrupted_start_goes_on_for_the_next_caller() {
+    let world = World::new();
+    world.dormant();
+    world.next(Life::NeverReady);
+    let (interrupt, mut raise) = pipe().unwrap();
+    let wait = Wait { deadline: None, interrupt: Some(interrupt.as_fd()) };
+    thread::scope(|scope| {
+        let call = scope.spawn(|| world.call_within(wait));
+        world.hear("listening");
+        raise.write_all(b"x").unwrap();
+        let error = call.join().unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Interrupted { ran: Ran::No }), "{error}");
+    });
+    // It still holds L, and answers its hello.
+    assert!(Lock::try_acquire(&world.home().start_lock(&name("s"))).unwrap().is_none());
+    world.call().unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+/// A process that holds lock B, and does nothing else.
+fn holder(world: &World, command: &mut Command) -> Stays {
+    let lock = Lock::try_acquire(&world.home().bridge_lock(&name("s"))).unwrap().unwrap();
+    lock.hand_down(command);
+    Stays::start(command)
+}
+
+fn impatient(world: &World) {
+    let mut wanted = wanted("s");
+    wanted.settings.connect_timeout_ms = Some(50);
+    wanted.settings.stop_grace_ms = Some(25);
+    wanted.lazy = Some(true);
+    world.connect(&wanted).unwrap();
+}
+
+#[test]
+fn a_wedged_bridge_is_ended_by_identity_and_replaced() {
+    for stopped in [false, true] {
+        let world = World::new();
+        impatient(&world);
+        let mut command = Command::new("cat");
+        let mut wedged = holder(&world, &mut command);
+        drop(command);
+        if stopped {
+            // Deaf to TERM.
+            let pid = rustix::process::Pid::from_raw(wedged.0.id().try_into().unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        }
+        world.write_state(&StateRecord {
+            state: State::Live,
+            bridge: Some(wedged.identity()),
+            ..StateRecord::dormant()
+        });
+        // It even listens, but never answers.
+        let _listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
+        world.call().unwrap();
+        assert!(!wedged.is_there());
+        assert_eq!((world.launches(), world.executed()), (1, 1));
+    }
+}
+
+#[test]
+fn a_holder_that_is_not_the_bridge_of_the_record_is_never_signalled() {
+    let world = World::new();
+    impatient(&world);
+    let mut command = Command::new("cat");
+    let mut stranger = holder(&world, &mut command);
+    drop(command);
+    // The number is the stranger's, the start is another's: a pid that was used again.
+    let again = ProcessIdentity { started: 1, ..stranger.identity() };
+    for bridge in [None, Some(again)] {
+        world.write_state(&StateRecord { state: State::Live, bridge, ..StateRecord::dormant() });
+        let error = world.call().unwrap_err();
+        assert!(matches!(error, CallError::Wedged { .. }), "{error}");
+        assert!(error.to_string().contains("fuser"), "{error}");
+        assert!(stranger.is_there());
+    }
+    assert_eq!(world.launches(), 0);
+}
+
+#[test]
+fn a_callers_own_deadline_ends_no_bridge() {
+    let world = World::new();
+    world.dormant();
+    let mut command = Command::new("cat");
+    let mut slow = holder(&world, &mut command);
+    drop(command);
+    world.write_state(&StateRecord {
+        state: State::Live,
+        bridge: Some(slow.identity()),
+        ..StateRecord::dormant()
+    });
+    let error = world.call_within(Wait::at_most(Duration::from_millis(100))).unwrap_err();
+    assert!(matches!(error, CallError::Deadline { ran: Ran::No, .. }), "{error}");
+    assert!(slow.is_there());
+    // Its end is all that the next one waits for.
+    drop(slow);
+    world.call().unwrap();
+}
+
+#[test]
+fn a_bridge_of_another_version_is_replaced_only_when_nothing_is_in_flight() {
+    let world = World::new();
+    world.dormant();
+    let mut command = Command::new("cat");
+    let mut other = holder(&world, &mut command);
+    drop(command);
+    world.write_state(&StateRecord {
+        state: State::Live,
+        bridge: Some(other.identity()),
+        ..StateRecord::dormant()
+    });
+    let listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
+    let serve = thread::spawn(move || {
+        for in_flight in [2, 2, 0, 0] {
+            let mut stream = listener.accept().unwrap().0;
+            let text = format!(
+                "{{\"drowse\":{{\"refused\":{{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":{in_flight}}}}}}}\n"
+            );
+            stream.write_all(text.as_bytes()).unwrap();
+        }
+    });
+    let error = world.call().unwrap_err();
+    assert!(matches!(error, CallError::OtherVersion { .. }), "{error}");
+    assert!(
+        error.to_string().contains("speaks 9") && error.to_string().contains("drowse restart @s"),
+        "{error}"
+    );
+    assert!(other.is_there());
+    world.call().unwrap();
+    assert!(!other.is_there());
+    serve.join().unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+#[test]
+fn damaged_and_newer_states_are_named_and_restart_mends_them() {
+    let world = World::new();
+    world.dormant();
+    let file = world.home().state_file(&name("s"));
+    fs::write(&file, "{\"schema\":1,\"gener").unwrap();
+    let error = world.call().unwrap_err();
+    assert!(
+        error.to_string().contains("state.json is damaged") && error.to_string().contains("restart @s"),
+        "{error}"
+    );
+    assert_eq!(error.kind(), Kind::Storage);
+    world.sessions.restart(&name("s"), &Environment::default(), long()).unwrap();
+    world.call().unwrap();
+    world.sessions.close(&name("s"), long()).unwrap();
+    world.dormant();
+    fs::write(&file, "{\"schema\":2}").unwrap();
+    let error = world.call().unwrap_err().to_string();
+    assert!(error.contains("newer drowse"), "{error}");
+}
+
+#[test]
+fn nothing_is_made_for_a_session_that_is_not_there() {
+    let world = World::new();
+    let error = world.call().unwrap_err();
+    assert_eq!((error.kind(), error.ran(), error.exit()), (Kind::NoSession, Some(Ran::No), ExitClass::Usage));
+    assert!(!world.home().root().exists());
+    let mut other = wanted("session");
+    other.lazy = Some(true);
+    world.connect(&other).unwrap();
+    let locks = || fs::read_dir(world.home().root().join("locks")).unwrap().count();
+    let before = locks();
+    let error = world.sessions.caller(&name("sesion"), long()).call(crate::fake::tool("{}")).unwrap_err();
+    assert!(error.to_string().ends_with("did you mean @session?"), "{error}");
+    assert!(world.sessions.close(&name("nothing-like-it"), long()).is_err());
+    assert_eq!(locks(), before);
+    assert_eq!(record::names(world.home()).unwrap().len(), 1);
+}
