@@ -42,9 +42,8 @@ impl Instant {
     /// `self + duration`, rounded up to a whole microsecond, saturating at the end of time.
     #[must_use]
     pub const fn after(self, duration: Duration) -> Self {
-        let nanos = duration.as_nanos();
-        let micros = nanos.div_ceil(1000);
-        let micros = if micros > u64::MAX as u128 { u64::MAX } else { micros as u64 };
+        let micros = duration.as_secs().saturating_mul(1_000_000);
+        let micros = micros.saturating_add(duration.subsec_nanos().div_ceil(1000) as u64);
         Self(self.0.saturating_add(micros))
     }
 
