@@ -6,6 +6,7 @@ extern crate std;
 #[cfg(test)]
 extern crate self as drowse_core;
 
+pub mod activity;
 pub mod crash;
 pub mod envelope;
 pub mod era;

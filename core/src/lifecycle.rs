@@ -180,6 +180,7 @@ enum Then {
     Rest(Rest),
     /// It ended by itself; whether that was a crash depends on its exit, and on whether it was needed.
     Lost {
+        /// It was not needed, and would have been ended for that sooner or later.
         quiet: bool,
         exit: Option<Exit>,
     },
@@ -307,9 +308,7 @@ impl Lifecycle {
             State::Live if self.shown => PublicState::Live,
             State::Live => PublicState::Suspended,
             State::Silent => PublicState::Disconnected,
-            State::Stopping { then: Then::Lost { quiet, exit }, .. } => {
-                public_rest(self.outcome(quiet, exit))
-            }
+            State::Stopping { then: Then::Lost { quiet, exit }, .. } => public_rest(outcome(quiet, exit)),
             State::Stopping { then: Then::Rest(rest), .. } | State::Resting(rest) => public_rest(rest),
         }
     }
@@ -518,7 +517,7 @@ impl Lifecycle {
     /// The server closed its output, or its link broke.
     pub fn handle_lost(&mut self, now: Instant) {
         if self.is_ready() {
-            let then = Then::Lost { quiet: self.is_quiet(), exit: None };
+            let then = Then::Lost { quiet: self.may_leave(), exit: None };
             let until = now.after(self.config.input_grace);
             self.state = State::Stopping { step: Stop::Input { until, told: false }, then };
             self.change();
@@ -528,16 +527,19 @@ impl Lifecycle {
     /// The server process itself ended; others of its tree may live on.
     pub fn handle_exited(&mut self, now: Instant, exit: Exit) {
         self.handle_lost(now);
+        let before = self.public_state();
         if let State::Stopping { step, then } = &mut self.state {
             if let Then::Lost { exit: known, .. } = then {
-                *known = Some(exit);
+                known.get_or_insert(exit);
             }
             // Whoever was left behind has no use for the input.
             if let Stop::Persist | Stop::Input { .. } = step {
                 let until = now.after(self.config.terminate_grace);
                 *step = Stop::Terminate { until, told: false };
-                self.change();
             }
+        }
+        if self.public_state() != before {
+            self.change();
         }
     }
 
@@ -560,9 +562,7 @@ impl Lifecycle {
     /// The server said that the session is gone.
     pub fn handle_expired(&mut self) {
         if self.is_ready() {
-            // With nothing in flight it only beat our timer to the same end.
-            let quiet = self.is_quiet() && self.config.idle.is_some_and(|idle| !idle.is_zero());
-            self.stop(Then::Rest(if quiet { Rest::Idle } else { Rest::Expired }));
+            self.stop(Then::Rest(if self.may_leave() { Rest::Idle } else { Rest::Expired }));
         }
     }
 
@@ -591,7 +591,7 @@ impl Lifecycle {
                 return;
             }
             Then::Rest(rest) => rest,
-            Then::Lost { quiet, exit } => self.outcome(quiet, exit),
+            Then::Lost { quiet, exit } => outcome(quiet, exit),
         };
         if matches!(then, Then::Lost { .. }) && rest == Rest::Crashed && !self.served {
             self.crashes.record(now);
@@ -779,15 +779,15 @@ impl Lifecycle {
         (waits && self.config.auto_restart).then(|| self.crashes.retry_at().unwrap_or(Instant::ZERO))
     }
 
-    /// What a server is that ended by itself.
-    const fn outcome(&self, quiet: bool, exit: Option<Exit>) -> Rest {
-        let idles = match self.config.idle {
-            Some(idle) => !idle.is_zero(),
-            None => false,
-        };
-        // A server that ends itself when it is not needed only beat our timer to the same end.
-        if quiet && idles && matches!(exit, Some(Exit::Status(0))) { Rest::Idle } else { Rest::Crashed }
+    /// Whether a server that ends now only beats our timer to the same end.
+    fn may_leave(&self) -> bool {
+        self.is_quiet() && self.config.idle.is_some_and(|idle| !idle.is_zero())
     }
+}
+
+/// What a server is that ended by itself.
+const fn outcome(quiet: bool, exit: Option<Exit>) -> Rest {
+    if quiet && matches!(exit, Some(Exit::Status(0))) { Rest::Idle } else { Rest::Crashed }
 }
 
 const fn public_rest(rest: Rest) -> PublicState {

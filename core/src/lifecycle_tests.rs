@@ -564,6 +564,21 @@ fn a_server_that_closes_its_output_and_stays_is_ended() {
     run.is("crashed");
 }
 
+#[test]
+fn a_status_that_comes_late_still_changes_the_record() {
+    let mut run = Run::served(idle());
+    run.act(|machine, now| machine.handle_lost(now));
+    run.passes(secs(2));
+    assert_eq!(run.said(), ["persist crashed 1", "close-input", "terminate"]);
+    run.act(|machine, now| machine.handle_exited(now, Exit::Status(0)));
+    run.is("idle");
+    assert_eq!(run.said(), ["persist idle 1"]);
+    run.act(|machine, now| machine.handle_exited(now, Exit::Signal(9)));
+    run.act(|machine, _| machine.set_idle(None));
+    run.is("idle");
+    assert!(run.said().is_empty(), "it ends once");
+}
+
 // The order of effects.
 
 #[test]
@@ -767,7 +782,7 @@ fn what_a_leader_leaves_behind_is_terminated_at_once() {
     run.passes(secs(IDLE));
     run.said();
     run.act(|machine, now| machine.handle_exited(now, Exit::Status(0)));
-    assert_eq!(run.said()[1..], ["terminate"], "it has no use for the input");
+    assert_eq!(run.said(), ["terminate"], "it has no use for the input");
     run.passes(secs(2));
     assert_eq!(run.said(), ["kill"]);
 }

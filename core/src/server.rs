@@ -89,7 +89,8 @@ pub enum Action {
     /// Send a message of drowse's own ([`crate::message::own`]).
     SendOwn(Own),
     /// Send a caller's request, rewritten by [`crate::splice::request`]; then `handle_sent` as soon as the kernel took
-    /// its first byte. If the link is lost before that, forget what was not written: the request comes again.
+    /// its first byte. If the link is lost before that, by whatever input, forget what was not written: the request
+    /// comes again.
     Send {
         /// Which; its wire id is `key.wire()`.
         key: Key,
