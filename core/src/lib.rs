@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 #[cfg(test)]
 extern crate std;
+// The simulated host is shared with the integration tests, which know the crate by its name.
+#[cfg(test)]
+extern crate self as drowse_core;
 
 pub mod crash;
 pub mod envelope;
@@ -10,6 +13,7 @@ pub mod era;
 pub mod framing;
 pub mod front;
 pub mod json;
+pub mod keepalive;
 pub mod lifecycle;
 pub mod link;
 pub mod message;

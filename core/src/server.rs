@@ -15,6 +15,7 @@ use crate::crash::CrashLog;
 use crate::envelope::{self, EnvelopeError, Message};
 use crate::era::{Era, Pin, Revision};
 use crate::json;
+use crate::keepalive::Keepalive;
 use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Record, Unavailable};
 use crate::link::{Allowance, Cause, Failure, Key, Link, OWN_INDEX, Slot};
 use crate::message::Own;
@@ -38,7 +39,7 @@ pub struct Config {
     pub limits: Limits,
     /// How long the server is kept, and how it is ended.
     pub lifecycle: lifecycle::Config,
-    /// Ask a server that was silent for this long whether it is still there; `None`: never.
+    /// Ask a server that was silent for this long whether it is still there; `None` or zero: never.
     pub keepalive: Option<Duration>,
     /// What a request may take unless it says otherwise.
     pub allowance: Allowance,
@@ -197,16 +198,6 @@ pub enum StartError {
     Negotiation(NegotiationError),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Keepalive {
-    /// Nothing is owed; this is when the server was last heard.
-    Heard(Instant),
-    /// To be asked.
-    Due,
-    /// Asked at that time, with that wire id.
-    Asked(Instant, u64),
-}
-
 /// The machine of one registered server. `S` is the storage of its requests.
 #[derive(Clone, Debug)]
 pub struct Server<S> {
@@ -237,7 +228,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             revision: None,
             remembered: config.remembered,
             own: 0,
-            keepalive: Keepalive::Heard(Instant::ZERO),
+            keepalive: Keepalive::new(config.keepalive),
             start_error: None,
             writable: true,
             now: Instant::ZERO,
@@ -303,12 +294,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// # Errors
     /// If every slot is in use, or the server cannot be used now.
     pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
-        self.now = now;
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
         }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
+        self.now = now;
         self.lifecycle.begin(now);
         Ok(key)
     }
@@ -373,7 +364,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// The process runs.
     pub fn handle_spawned(&mut self, now: Instant) {
         self.now = now;
-        if self.lifecycle.is_negotiating() {
+        if self.lifecycle.is_negotiating() && self.negotiation.is_none() {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
             self.writable = true;
@@ -385,6 +376,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// The process could not be started.
     pub fn handle_spawn_failed(&mut self, now: Instant) {
         self.now = now;
+        self.negotiation = None;
         self.start_error = Some(StartError::NotSpawned);
         self.link.fail_queued(Cause::StartFailed);
         self.lifecycle.handle_spawn_failed(now);
@@ -480,6 +472,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.lose();
         self.settle();
+        if !self.lifecycle.is_stopping() {
+            // It went without a word.
+            self.lifecycle.handle_lost(now);
+        }
         let waiting = self.link.has_queued();
         self.lifecycle.handle_tree_gone(now, waiting);
         if self.link.has_queued()
@@ -517,15 +513,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(negotiation) = &mut self.negotiation {
             negotiation.handle_timeout(now);
         }
-        if let (Some(period), true) = (self.config.keepalive, self.lifecycle.is_ready()) {
-            match self.keepalive {
-                Keepalive::Heard(at) if now >= at.after(period) => self.keepalive = Keepalive::Due,
-                Keepalive::Asked(at, _) if now >= at.after(period) => {
-                    self.lifecycle.handle_silent();
-                    self.keepalive = Keepalive::Due;
-                }
-                _ => {}
-            }
+        if self.lifecycle.is_ready() && self.keepalive.handle_timeout(now) {
+            self.lifecycle.handle_silent();
         }
         self.lifecycle.handle_timeout(now);
         self.settle();
@@ -539,12 +528,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(negotiation) = &self.negotiation {
             negotiation.timetable(&mut table);
         }
-        if let (Some(period), true) = (self.config.keepalive, self.lifecycle.is_ready()) {
-            match self.keepalive {
-                Keepalive::Heard(at) => table.set(Reason::Keepalive, at.after(period)),
-                Keepalive::Asked(at, _) => table.set(Reason::KeepaliveAnswer, at.after(period)),
-                Keepalive::Due => {}
-            }
+        if self.lifecycle.is_ready() {
+            self.keepalive.timetable(&mut table);
         }
         self.lifecycle.timetable(&mut table);
         table
@@ -587,7 +572,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             return Some(match method {
                 Method::Info => {
                     self.link.poll_local(key);
-                    self.lifecycle.end(self.now, true);
+                    // The server was not asked, so this proves nothing of it.
+                    self.lifecycle.end(self.now, false);
                     Action::AnswerInfo { key }
                 }
                 // The question "does the server answer" is put in the server's own era.
@@ -598,10 +584,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 method => Action::Send { key, method, revision },
             });
         }
-        if self.keepalive == Keepalive::Due {
+        if self.keepalive.poll_question(self.now) {
             let id = own_id(self.own, Question::Initialize);
             self.own = self.own.wrapping_add(1);
-            self.keepalive = Keepalive::Asked(self.now, id);
             return Some(Action::SendOwn(alive_question(id, revision)));
         }
         None
@@ -623,13 +608,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if wire & 0xffff == u64::from(OWN_INDEX) {
             return self.handle_own_answer(frame, wire, &message);
         }
-        match (self.link.handle_answer(wire), self.revision) {
-            (Some((key, method)), Some(revision)) => {
-                self.lifecycle.end(self.now, true);
-                Outcome::Deliver { key, method, message, revision }
-            }
-            _ => Outcome::Ignored(Ignored::Unasked),
-        }
+        // In this order: a key that was taken back has to be given out.
+        let answered = self.revision.and_then(|revision| Some((revision, self.link.handle_answer(wire)?)));
+        let Some((revision, (key, method))) = answered else { return Outcome::Ignored(Ignored::Unasked) };
+        self.lifecycle.end(self.now, true);
+        Outcome::Deliver { key, method, message, revision }
     }
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
@@ -646,7 +629,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     fn heard(&mut self) {
         if self.lifecycle.is_ready() {
             // Whatever was asked, the server lives; the answer to a question that is still open is not waited for.
-            self.keepalive = Keepalive::Heard(self.now);
+            self.keepalive.heard(self.now);
             self.lifecycle.handle_heard();
         }
     }
@@ -667,7 +650,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if self.lifecycle.is_negotiating() {
                     self.revision = Some(revision);
                     self.remembered = Some(revision.era());
-                    self.keepalive = Keepalive::Heard(self.now);
+                    self.keepalive.heard(self.now);
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
                 }
@@ -682,6 +665,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                         // The verdict is remembered, so that the next start does not probe it to death either.
                         self.remembered = Some(Era::Legacy);
                     } else {
+                        self.remembered = None;
                         self.link.fail_queued(Cause::StartFailed);
                     }
                     self.lifecycle.handle_start_failed(self.now, again);
