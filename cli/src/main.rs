@@ -1,2 +1,53 @@
 //! The `drowse` command.
-fn main() {}
+//!
+//! Reads top down: raw words, checked arguments, a command, a status. Nothing is set up that the command does not need:
+//! a call to an awake session is to cost little more than starting a process.
+
+mod args;
+mod arguments;
+mod commands;
+mod error;
+mod grammar;
+mod interrupt;
+mod media;
+mod output;
+mod render;
+mod result;
+mod target;
+mod text;
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use args::Globals;
+use commands::Status;
+use error::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    // The process that owns a session's server: before anything is opened, since it closes what it inherited.
+    if words.first().is_some_and(|word| word == "bridge-serve") {
+        return drowse_runtime::bridge::serve();
+    }
+    let mut globals = Globals::guess(&words);
+    let outcome = args::parse(words).and_then(|(command, checked)| {
+        globals = checked;
+        commands::run(command, &globals)
+    });
+    match outcome {
+        Ok(Status::Done) => ExitCode::SUCCESS,
+        Ok(Status::Bad(exit)) => ExitCode::from(exit as u8),
+        Err(failure) => fail(&globals, &failure),
+    }
+}
+
+fn fail(globals: &Globals, failure: &Failure) -> ExitCode {
+    // `drowse … | head -1`: nobody is left to tell, and nothing is wrong.
+    if output::is_broken_pipe(failure) {
+        return ExitCode::SUCCESS;
+    }
+    Output::new(globals).failure(failure);
+    ExitCode::from(failure.exit as u8)
+}

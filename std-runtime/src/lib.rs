@@ -1,5 +1,7 @@
 //! Tokio adapters for `drowse-core`.
 
+pub mod bridge;
+pub mod builtin;
 pub mod caller;
 pub mod config;
 pub mod credential;

@@ -169,6 +169,12 @@ impl Follower {
             | inotify::WatchFlags::DELETE_SELF
             | inotify::WatchFlags::ONLYDIR;
         inotify::add_watch(&watch, directory, events)?;
+        // A directory that is removed says so only when the last file in it is closed, and ours is open.
+        if let Some(parent) = directory.parent() {
+            let events =
+                inotify::WatchFlags::DELETE | inotify::WatchFlags::MOVED_FROM | inotify::WatchFlags::ONLYDIR;
+            inotify::add_watch(&watch, parent, events)?;
+        }
         let mut file = open_if_there(&path)?;
         if let Some(file) = &mut file {
             file.seek(SeekFrom::End(0))?;

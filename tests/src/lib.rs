@@ -1,1 +1,4 @@
 //! Fixtures and harness of the acceptance tests.
+
+pub mod fixture;
+pub mod wake_model;

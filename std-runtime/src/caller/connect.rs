@@ -207,13 +207,15 @@ impl Sessions {
     fn undo(&self, name: &SessionName, record: &SessionRecord, bridge: Option<Box<Started>>) {
         let limit = record.settings.stop_limit() + Duration::from_secs(1);
         let wait = Wait::at_most(limit.saturating_mul(2));
-        let ended = self.end(name, record, Ending::Removed, wait);
+        let ended = self.end(name, record, Ending::Kept, wait);
         if let Some(mut bridge) = bridge {
-            if ended.is_err() {
+            // One that has not come as far as lock B is not seen by `end`, and would go on without a session.
+            if ended.is_err() || bridge.runs() {
                 bridge.kill();
                 let known = known_if_readable(self, name).ok().flatten();
                 let _ = self.bridge_ends(name, Instant::now() + limit, Wait::default());
                 let _ = self.sweep(name, known.as_ref(), Wait::default());
+                let _ = self.unlink_socket(name);
             }
             bridge.release();
         }

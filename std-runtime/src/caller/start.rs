@@ -113,6 +113,11 @@ impl Started {
         reap_later(self.child);
     }
 
+    /// Whether the bridge's process still runs.
+    pub(super) fn runs(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
     /// Ends the bridge's process at once. It is our own child, so its number is not another's.
     pub(super) fn kill(&mut self) {
         if let Some(child) = &mut self.child {

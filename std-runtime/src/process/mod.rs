@@ -19,7 +19,7 @@ mod marker;
 mod survey;
 mod tree;
 
-pub use crate::sys::descriptors::{close_descriptors_from, detach_standard_streams};
+pub use crate::sys::descriptors::{adopt_descriptor, close_descriptors_from, detach_standard_streams};
 pub use identity::ProcessIdentity;
 pub use launch::{Launch, LaunchError, launch};
 pub use marker::{GENERATION_VARIABLE, Swept, marked, new_marker, sweep};

@@ -43,10 +43,18 @@ fn die_with(parent: Pid) -> io::Result<()> {
 /// Handlers are gone after exec anyway, but *ignored* signals and the mask are inherited: a server whose starter
 /// ran under nohup, or in the background of a shell, would not hear HUP or INT.
 fn reset_signals() -> io::Result<()> {
-    for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: installs no function, only the default action. KILL and STOP are refused with an error, which
-        // is what we want of them.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // The default action, no flags, nothing masked: all zero, in whatever order an architecture has them. Not by
+    // the C library, which keeps some signals to itself, but hands them on ignored if they came so.
+    let default = [0_u64; 16];
+    let last = libc::SIGRTMAX();
+    let mask_bytes: libc::size_t = if last > 64 { 16 } else { 8 };
+    for signal in 1..=last {
+        // SAFETY: `default` is larger than the kernel's sigaction on every architecture, and is only read. KILL
+        // and STOP are refused with an error, which is what we want of them.
+        unsafe {
+            let none = std::ptr::null_mut::<libc::c_void>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, mask_bytes);
+        }
     }
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset initialises the set that sigprocmask then reads; there is one thread in this process.

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::FdFlags;
@@ -106,4 +106,20 @@ fn number(name: &CStr) -> Option<RawFd> {
         value = value.checked_mul(10)?.checked_add(RawFd::from(digit - b'0'))?;
     }
     Some(value)
+}
+
+/// Takes over a descriptor that the starter left open for this process.
+///
+/// # Errors
+/// If nothing is open under that number, or it is a standard stream.
+pub fn adopt_descriptor(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= 2 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: only looked at; that it is open is what the call finds out.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
+    // SAFETY: it is open, and was inherited for this very purpose: nothing else in this process owns it. To be called
+    // once for a number, at the start.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

@@ -1,0 +1,197 @@
+//! Lines as people type them.
+
+use super::*;
+
+fn line(line: &str) -> Result<(Command, Globals), Failure> {
+    parse(line.split_whitespace().map(OsString::from).collect())
+}
+
+fn command_of(text: &str) -> Command {
+    line(text).unwrap_or_else(|failure| panic!("{text}: {}", failure.message)).0
+}
+
+fn refused(text: &str) -> Failure {
+    let failure = line(text).expect_err(text);
+    assert_eq!(failure.exit as u8, 1, "{text}");
+    failure
+}
+
+fn name(name: &str) -> SessionName {
+    SessionName::new(name).unwrap()
+}
+
+fn connected(text: &str) -> Connect {
+    match command_of(text) {
+        Command::Connect(connect) => connect,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn both_word_orders() {
+    for (one, other) in [
+        ("@s close", "close @s"),
+        ("@s restart", "restart @s"),
+        ("@s tools-list --full", "tools-list @s --full"),
+        ("@s tools-call echo a:=1", "tools-call @s echo a:=1"),
+        ("@s logs -n 5", "logs -n 5 @s"),
+        ("@s connect -- cat", "connect @s -- cat"),
+    ] {
+        assert_eq!(command_of(one), command_of(other), "{one}");
+    }
+    assert_eq!(command_of("@s close"), Command::Close { session: name("s") });
+}
+
+#[test]
+fn flags_may_stand_anywhere() {
+    let expected = (
+        Command::ToolsCall {
+            session: name("s"),
+            tool: "echo".into(),
+            words: vec!["a:=1".into()],
+            output: Some("f".into()),
+        },
+        Globals { json: true, timeout: Some(Duration::from_secs(5)), ..Globals::default() },
+    );
+    for text in [
+        "@s tools-call echo a:=1 -o f --json --timeout 5",
+        "--json --timeout 5 @s tools-call -o f echo a:=1",
+        "--timeout=5 @s --json tools-call echo --output f a:=1",
+        "-j @s -o f tools-call echo a:=1 --timeout 5s --json",
+    ] {
+        let (command, globals) = line(text).unwrap();
+        assert_eq!((command, Globals { verbose: false, ..globals }), expected, "{text}");
+    }
+}
+
+#[test]
+fn list_and_info() {
+    assert_eq!(command_of(""), Command::List);
+    assert_eq!(command_of("--json"), Command::List);
+    assert_eq!(command_of("@s --json"), Command::Info { session: name("s") });
+}
+
+#[test]
+fn connect_forms() {
+    let connect = connected(
+        "connect @x --idle-timeout 10m --env A --env B=c=d --lazy --timeout 9 -- npx -y srv --json",
+    );
+    assert_eq!(
+        connect.target,
+        Target::Command { program: "npx".into(), args: vec!["-y".into(), "srv".into(), "--json".into()] }
+    );
+    assert_eq!(connect.name, Some(name("x")));
+    assert_eq!(connect.idle_timeout, Some(600));
+    assert_eq!(connect.env, [Variable::Pinned("A".into()), Variable::Set("B".into(), "c=d".into())]);
+    assert!(connect.lazy);
+    assert!(!line("connect -- npx --json").unwrap().1.json);
+    assert_eq!(connected("connect -- cat").name, None);
+    assert_eq!(connected("connect -- cat").idle_timeout, None);
+    assert_eq!(connected("connect --idle-timeout 0 -- cat").idle_timeout, Some(0));
+}
+
+#[test]
+fn connect_takes_the_name_before_or_after_the_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().display();
+    for text in
+        [format!("connect {path}:fs @x"), format!("connect @x {path}:fs"), format!("@x connect {path}:fs")]
+    {
+        let connect = connected(&text);
+        assert_eq!(connect.name, Some(name("x")), "{text}");
+        assert_eq!(connect.target, Target::Entry { file: file.path().into(), entry: "fs".into() });
+    }
+    assert!(refused(&format!("@a connect {path}:fs @b")).message.contains("two session names"));
+    assert!(refused(&format!("connect {path}:fs {path}:fs")).message.contains("two servers"));
+}
+
+#[test]
+fn idle_timeouts_that_are_none() {
+    for bad in ["-5", "1.5", "ten", "10x", "10ms", "", "+5", "99999999999999999999", "9999999999999", "0x10"]
+    {
+        let failure = refused(&format!("connect --idle-timeout={bad} -- cat"));
+        assert!(failure.message.contains("--idle-timeout"), "{bad}: {}", failure.message);
+    }
+    assert!(refused("connect --idle-timeout -5 -- cat").message.contains("`-5`"));
+    for (good, seconds) in [("600", 600), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400)] {
+        assert_eq!(connected(&format!("connect --idle-timeout {good} -- cat")).idle_timeout, Some(seconds));
+    }
+    for bad in ["0", "-1", "x"] {
+        assert!(refused(&format!("@s ping --timeout {bad}")).message.contains("--timeout"), "{bad}");
+    }
+}
+
+#[test]
+fn unknown_flags_are_errors_everywhere() {
+    for text in [
+        "--bogus",
+        "@s --bogus",
+        "@s tools-list --bogus",
+        "--bogus @s ping",
+        "connect --bogus -- cat",
+        "@s ping --ful",
+        "@s tools-call echo --bogus=3",
+    ] {
+        assert!(refused(text).message.contains("unexpected flag"), "{text}: {}", refused(text).message);
+    }
+    assert_eq!(refused("@s tools-list --ful").hint.as_deref(), Some("Did you mean: --full"));
+    assert!(refused("@s ping -H a:b").message.contains("later release"));
+    assert!(refused("@s tools-call x --task").message.contains("later release"));
+    assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
+}
+
+#[test]
+fn mistakes_get_an_answer_that_helps() {
+    let hint = |text| refused(text).hint.clone().unwrap_or_default();
+    assert_eq!(hint("@s list-tools"), "Did you mean: drowse @s tools-list");
+    assert_eq!(hint("conect x"), "Did you mean: drowse connect");
+    assert!(hint("tools-list").starts_with("drowse @name tools-list [--full]\n"));
+    assert!(hint("mysession").starts_with("a session is written with an @: drowse @mysession"));
+    assert_eq!(hint("mcp.json:files"), "to use a server: drowse connect mcp.json:files");
+    assert!(refused("@s prompts-list").message.contains("later release"));
+    assert!(refused("@s tools-call").message.contains("<tool>"));
+    assert!(refused("@ ping").message.contains("not a session name"));
+    assert!(refused("@a @b ping").message.contains("two sessions"));
+    assert!(refused("clean @s").message.contains("`@s`"));
+    assert!(refused("@s clean").message.contains("does not take a session"));
+    assert!(refused("@s ping --timeout 1 --timeout 2").message.contains("given twice"));
+    assert!(refused("@s ping --timeout").message.contains("needs a value"));
+    assert!(refused("@s logs -n x").message.contains("whole number"));
+    assert!(refused("connect --env =x -- cat").message.contains("NAME"));
+}
+
+#[test]
+fn help_is_found_wherever_it_is_asked() {
+    let shown = |text| match command_of(text) {
+        Command::Show(shown) => shown,
+        other => panic!("{text}: {other:?}"),
+    };
+    for text in ["--help", "-h", "help", "help --help", "@s --help"] {
+        assert_eq!(shown(text), grammar::overview(), "{text}");
+    }
+    for text in ["tools-call --help", "@s tools-call -h", "help tools-call", "tools-call x --help"] {
+        assert!(shown(text).contains("key=@file"), "{text}");
+    }
+    assert!(shown("connect --help").contains("--idle-timeout"));
+    assert_eq!(
+        command_of("@s tools-call echo --help"),
+        Command::ToolHelp { session: name("s"), tool: "echo".into() }
+    );
+    assert_eq!(
+        command_of("@s tools-call --timeout 5 echo -h"),
+        Command::ToolHelp { session: name("s"), tool: "echo".into() }
+    );
+    assert!(shown("--version").starts_with("drowse "));
+    assert_eq!(
+        connected("connect -- npx --help").target,
+        Target::Command { program: "npx".into(), args: vec!["--help".into()] }
+    );
+}
+
+#[test]
+fn json_is_guessed_from_lines_that_do_not_parse() {
+    let guess =
+        |text: &str| Globals::guess(&text.split_whitespace().map(OsString::from).collect::<Vec<_>>()).json;
+    assert!(guess("@s --bogus --json") && guess("-j nonsense"));
+    assert!(!guess("connect -- npx --json"));
+}

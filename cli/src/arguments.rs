@@ -1,0 +1,385 @@
+//! The arguments of a tool: from words of the command line to one JSON object.
+//!
+//! Owns the forms `key:=json`, `key=string`, `key=@file`, `{…}` and `-`, and their coercion by a tool's input schema.
+//! Never talks to a server: the caller asks [`Arguments::needs_schema`], fetches one if so, and hands it in.
+//!
+//! When a schema is needed. `key=text` and `key=@file` are strings by their form, `{…}` and `-` are taken as written,
+//! and a `:=` value that is not JSON, or is a quoted JSON string, can only be a string. What is left is a `:=` value
+//! that reads as a number, boolean, null, array or object: the tool may want exactly that, or the same characters as a
+//! string (`id:=123`, `body:={"a":1}`). Only then one `tools/list` is worth its round trip.
+
+use std::fs;
+use std::io::{self, Read as _};
+
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use crate::error::Failure;
+
+/// Checked arguments, ready to be coerced and written.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Arguments {
+    /// A whole object: the text of `{…}` or of stdin, on one line.
+    Whole(String),
+    /// Single values, in the order of the command line.
+    Pairs(Vec<(String, Value)>),
+}
+
+/// One value of a `key…value` word.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Value {
+    /// A string, whatever the schema says.
+    Text(String),
+    /// JSON that is not a string; the text as typed, because a string parameter gets exactly that.
+    Json(String),
+}
+
+/// How many `$ref`s and alternatives deep a property's types are looked for.
+const SCHEMA_DEPTH: usize = 8;
+
+impl Arguments {
+    /// Reads the words after a tool's name. Stdin is read if and only if one of them is `-`.
+    pub(crate) fn parse(
+        words: &[String],
+        stdin: impl FnOnce() -> io::Result<String>,
+    ) -> Result<Self, Failure> {
+        match words {
+            [] => Ok(Self::Pairs(Vec::new())),
+            [word] if word == "-" => {
+                let text = stdin()
+                    .map_err(|error| Failure::usage(format!("cannot read arguments from stdin: {error}")))?;
+                whole(&text, "stdin").map(Self::Whole)
+            }
+            [word] if word.trim_start().starts_with(['{', '[']) => {
+                whole(word, "the argument").map(Self::Whole)
+            }
+            words => {
+                let mut pairs: Vec<(String, Value)> = Vec::with_capacity(words.len());
+                for word in words {
+                    let (key, value) = pair(word)?;
+                    if pairs.iter().any(|(known, _)| *known == key) {
+                        return Err(Failure::usage(format!("argument `{key}` is given twice")));
+                    }
+                    pairs.push((key, value));
+                }
+                Ok(Self::Pairs(pairs))
+            }
+        }
+    }
+
+    /// Whether a schema could change what is sent.
+    pub(crate) fn needs_schema(&self) -> bool {
+        match self {
+            Self::Whole(_) => false,
+            Self::Pairs(pairs) => pairs.iter().any(|(_, value)| matches!(value, Value::Json(_))),
+        }
+    }
+
+    /// Turns values into strings where the schema takes a string and not what the value reads as.
+    ///
+    /// Anything the schema does not settle stays JSON: the server is the one to validate.
+    pub(crate) fn coerce(&mut self, schema: &Json) {
+        let Self::Pairs(pairs) = self else { return };
+        for (key, value) in pairs {
+            let Value::Json(text) = value else { continue };
+            let Some(property) = schema.get("properties").and_then(|all| all.get(key.as_str())) else {
+                continue;
+            };
+            let mut accepted = Vec::new();
+            accepted_types(schema, property, SCHEMA_DEPTH, &mut accepted);
+            let reads_as = json_type(text);
+            let fits = accepted.iter().any(|&kind| {
+                kind == reads_as
+                    || (kind == "number" && reads_as == "integer")
+                    || (kind == "integer" && is_whole(text))
+            });
+            if !fits && accepted.contains(&"string") {
+                *value = Value::Text(std::mem::take(text));
+            }
+        }
+    }
+
+    /// The `arguments` object, on one line: values typed as JSON keep every digit.
+    pub(crate) fn to_json(&self) -> String {
+        let pairs = match self {
+            Self::Whole(text) => return text.clone(),
+            Self::Pairs(pairs) => pairs,
+        };
+        let mut object = String::from("{");
+        for (index, (key, value)) in pairs.iter().enumerate() {
+            if index > 0 {
+                object.push(',');
+            }
+            push_string(&mut object, key);
+            object.push(':');
+            match value {
+                Value::Text(text) => push_string(&mut object, text),
+                Value::Json(text) => object.push_str(&single_line(text)),
+            }
+        }
+        object.push('}');
+        object
+    }
+}
+
+/// Reads stdin to its end, for [`Arguments::parse`].
+pub(crate) fn read_stdin() -> io::Result<String> {
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A JSON string, quoted and escaped.
+pub(crate) fn push_string(out: &mut String, text: &str) {
+    out.push_str(&Json::from(text).to_string());
+}
+
+fn whole(text: &str, source: &str) -> Result<String, Failure> {
+    let raw: &RawValue = serde_json::from_str(text)
+        .map_err(|error| Failure::usage(format!("{source} is not valid JSON: {error}")))?;
+    if !raw.get().starts_with('{') {
+        return Err(Failure::usage(format!(
+            "{source} must be a JSON object, as in '{{\"key\": \"value\"}}'"
+        )));
+    }
+    Ok(single_line(raw.get()))
+}
+
+fn pair(word: &str) -> Result<(String, Value), Failure> {
+    let malformed = || {
+        let shown = word.split_whitespace().next().unwrap_or(word);
+        Failure::usage(format!("`{shown}` is not an argument of the form key:=value"))
+            .with_hint("key:=json, key=string, key=@file, one {…} object, or - to read an object from stdin; no spaces around := or =")
+    };
+    let (key, value) = word.split_once('=').ok_or_else(malformed)?;
+    let (key, by_json) = match key.strip_suffix(':') {
+        Some(key) => (key, true),
+        None => (key, false),
+    };
+    if key.is_empty() || key.starts_with(char::is_whitespace) || key.ends_with(char::is_whitespace) {
+        return Err(malformed());
+    }
+    let value = if by_json {
+        typed(value)
+    } else if let Some(path) = value.strip_prefix('@') {
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("argument `{key}`: cannot read {path}: {error}")))?;
+        Value::Text(text)
+    } else {
+        Value::Text(value.to_owned())
+    };
+    Ok((key.to_owned(), value))
+}
+
+/// The value of a `:=` word: JSON where it is JSON, else the text itself.
+fn typed(text: &str) -> Value {
+    if let Ok(string) = serde_json::from_str::<String>(text) {
+        return Value::Text(string);
+    }
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(_) => Value::Json(text.to_owned()),
+        Err(_) => Value::Text(text.to_owned()),
+    }
+}
+
+/// Valid JSON has line breaks only between tokens, where a space is the same. A message is one line.
+fn single_line(json: &str) -> String {
+    json.trim().replace(['\n', '\r'], " ")
+}
+
+/// The JSON Schema type name of valid JSON that is not a string.
+fn json_type(text: &str) -> &'static str {
+    match text.trim_start().as_bytes().first() {
+        Some(b'{') => "object",
+        Some(b'[') => "array",
+        Some(b't' | b'f') => "boolean",
+        Some(b'n') => "null",
+        _ if text.contains(['.', 'e', 'E']) => "number",
+        _ => "integer",
+    }
+}
+
+/// JSON Schema counts `1.0` as an integer.
+fn is_whole(text: &str) -> bool {
+    json_type(text) == "number" && text.trim().parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
+}
+
+/// Collects the type names that a property takes, through local references and alternatives.
+fn accepted_types<'a>(root: &'a Json, property: &'a Json, depth: usize, accepted: &mut Vec<&'a str>) {
+    if depth == 0 {
+        return;
+    }
+    match property.get("type") {
+        Some(Json::String(kind)) => accepted.push(kind),
+        Some(Json::Array(kinds)) => accepted.extend(kinds.iter().filter_map(Json::as_str)),
+        _ => {
+            let values = property.get("enum").and_then(Json::as_array);
+            for value in values.into_iter().flatten().chain(property.get("const")) {
+                accepted.push(match value {
+                    Json::Null => "null",
+                    Json::Bool(_) => "boolean",
+                    Json::Number(number) if number.is_f64() => "number",
+                    Json::Number(_) => "integer",
+                    Json::String(_) => "string",
+                    Json::Array(_) => "array",
+                    Json::Object(_) => "object",
+                });
+            }
+        }
+    }
+    for alternatives in ["anyOf", "oneOf", "allOf"] {
+        for alternative in property.get(alternatives).and_then(Json::as_array).into_iter().flatten() {
+            accepted_types(root, alternative, depth - 1, accepted);
+        }
+    }
+    if let Some(pointer) = property.get("$ref").and_then(Json::as_str).and_then(|r| r.strip_prefix('#'))
+        && let Some(target) = root.pointer(pointer)
+    {
+        accepted_types(root, target, depth - 1, accepted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Arguments, Failure> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        Arguments::parse(&words, || panic!("stdin must not be read"))
+    }
+
+    fn written(words: &[&str]) -> String {
+        parse(words).unwrap().to_json()
+    }
+
+    #[test]
+    fn every_form() {
+        assert_eq!(written(&[]), "{}");
+        assert_eq!(
+            written(&["a:=1", "b:=true", "c:=null", "d:=[1, 2]"]),
+            r#"{"a":1,"b":true,"c":null,"d":[1, 2]}"#
+        );
+        assert_eq!(written(&["a:=hello world", "b:=\"1\"", "c:="]), r#"{"a":"hello world","b":"1","c":""}"#);
+        assert_eq!(written(&["a=1", "b=x:=y", "c=a=b"]), r#"{"a":"1","b":"x:=y","c":"a=b"}"#);
+        assert_eq!(written(&["handle:=@apify"]), r#"{"handle":"@apify"}"#);
+        assert_eq!(written(&[r#"{"a": 1}"#]), r#"{"a": 1}"#);
+        assert_eq!(written(&["a:={not json"]), r#"{"a":"{not json"}"#);
+    }
+
+    #[test]
+    fn digits_and_depth_survive() {
+        assert_eq!(written(&["n:=12345678901234567890123.50"]), r#"{"n":12345678901234567890123.50}"#);
+        let nest = format!("n:={}{}", "[".repeat(5000), "]".repeat(5000));
+        assert!(written(&[&nest]).contains("[[[["));
+    }
+
+    #[test]
+    fn a_message_stays_one_line() {
+        assert_eq!(written(&["{\n \"a\":\r\n 1}"]), r#"{  "a":   1}"#);
+        assert_eq!(written(&["a:=[1,\n2]"]), r#"{"a":[1, 2]}"#);
+        assert_eq!(written(&["a=x\ny"]), r#"{"a":"x\ny"}"#);
+    }
+
+    #[test]
+    fn stdin_is_read_only_for_a_dash() {
+        let words = ["-".to_owned()];
+        let arguments = Arguments::parse(&words, || Ok("{\"a\":\n1}\n".into())).unwrap();
+        assert_eq!(arguments.to_json(), "{\"a\": 1}");
+        let failure = Arguments::parse(&words, || Ok("[1]".into())).unwrap_err();
+        assert!(failure.message.contains("JSON object"), "{}", failure.message);
+        let failure = Arguments::parse(&words, || Ok(String::new())).unwrap_err();
+        assert!(failure.message.contains("not valid JSON"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_file_gives_a_string() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "line 1\n123").unwrap();
+        let word = format!("body=@{}", file.path().display());
+        let arguments = parse(&[&word]).unwrap();
+        assert!(!arguments.needs_schema());
+        assert_eq!(arguments.to_json(), r#"{"body":"line 1\n123"}"#);
+        assert_eq!(parse(&["body=@/no/such/file"]).unwrap_err().kind, "usage");
+    }
+
+    #[test]
+    fn malformed_words_are_usage_errors() {
+        for words in [
+            &["a"][..],
+            &[":=1"],
+            &["=1"],
+            &["a ", ":=", "1"],
+            &["a :=1"],
+            &["-", "a:=1"],
+            &["{}", "a:=1"],
+            &["[1]"],
+        ] {
+            let failure = parse(words).unwrap_err();
+            assert_eq!(failure.kind, "usage", "{words:?}");
+        }
+        assert!(parse(&["a:=1", "a=2"]).unwrap_err().message.contains("twice"));
+        assert!(parse(&["{\"a\":}"]).unwrap_err().message.contains("not valid JSON"));
+    }
+
+    #[test]
+    fn only_ambiguous_values_need_a_schema() {
+        for plain in [&[][..], &["a=1"], &["a:=text"], &["a:=\"1\""], &["{\"a\":1}"]] {
+            assert!(!parse(plain).unwrap().needs_schema(), "{plain:?}");
+        }
+        for ambiguous in ["a:=1", "a:=true", "a:=null", "a:=[]", "a:={}"] {
+            assert!(parse(&[ambiguous]).unwrap().needs_schema(), "{ambiguous}");
+        }
+    }
+
+    fn coerced(word: &str, schema: Json) -> String {
+        let mut arguments = parse(&[word]).unwrap();
+        arguments.coerce(&schema);
+        arguments.to_json()
+    }
+
+    #[test]
+    fn a_string_parameter_gets_the_characters() {
+        let string = json!({"type":"object","properties":{"id":{"type":"string"}}});
+        for (word, sent) in [
+            ("id:=123", r#"{"id":"123"}"#),
+            ("id:=0123", r#"{"id":"0123"}"#),
+            ("id:=1.50", r#"{"id":"1.50"}"#),
+            ("id:=true", r#"{"id":"true"}"#),
+            ("id:=null", r#"{"id":"null"}"#),
+            (r#"id:={"a":1}"#, r#"{"id":"{\"a\":1}"}"#),
+        ] {
+            assert_eq!(coerced(word, string.clone()), sent);
+        }
+    }
+
+    #[test]
+    fn what_the_schema_takes_stays() {
+        let properties = json!({
+            "n": {"type": "number"}, "i": {"type": "integer"}, "b": {"type": ["boolean", "string"]},
+            "any": {}, "e": {"enum": ["1", "2"]}, "o": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "r": {"$ref": "#/$defs/name"}, "loop": {"$ref": "#/properties/loop"},
+        });
+        let schema = json!({"properties": properties, "$defs": {"name": {"type": "string"}}});
+        for (word, sent) in [
+            ("n:=1", r#"{"n":1}"#),
+            ("i:=1.0", r#"{"i":1.0}"#),
+            ("i:=1.5", r#"{"i":1.5}"#),
+            ("b:=true", r#"{"b":true}"#),
+            ("b:=1", r#"{"b":"1"}"#),
+            ("any:=1", r#"{"any":1}"#),
+            ("other:=1", r#"{"other":1}"#),
+            ("e:=1", r#"{"e":"1"}"#),
+            ("o:=null", r#"{"o":null}"#),
+            ("o:=7", r#"{"o":"7"}"#),
+            ("r:=7", r#"{"r":"7"}"#),
+            ("loop:=7", r#"{"loop":7}"#),
+        ] {
+            assert_eq!(coerced(word, schema.clone()), sent);
+        }
+        for odd in [json!(null), json!({"properties": 3}), json!({"properties": {"n": 3}})] {
+            assert_eq!(coerced("n:=1", odd), r#"{"n":1}"#);
+        }
+    }
+}

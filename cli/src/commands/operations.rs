@@ -1,0 +1,120 @@
+//! Operations on one session: calls that may wake it, with progress on a terminal.
+//!
+//! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Instant;
+
+use drowse_runtime::caller::{Caller, Request, Sessions};
+use drowse_runtime::home::SessionName;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::error::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::result::Page;
+use crate::text::{duration, one_line};
+
+/// A server that hands out more pages than this never ends its list.
+const MAX_PAGES: usize = 10_000;
+
+/// The operations of one command on one session.
+pub(super) struct Operations<'a> {
+    caller: Caller<'a>,
+    context: &'a Context,
+    progress: bool,
+}
+
+/// Runs `work` with the operations of `session`. Ctrl-C during it cancels what is in flight.
+pub(super) fn with<T>(
+    context: &Context,
+    session: &SessionName,
+    work: impl FnOnce(&mut Operations<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let sessions: Sessions = super::open()?;
+    let interrupt = super::interrupt();
+    // The bridge keeps the request's time; waking is counted on its own.
+    let wait =
+        drowse_runtime::caller::Wait { deadline: None, interrupt: interrupt.as_ref().map(Interrupt::fd) };
+    let mut operations = Operations {
+        caller: sessions.caller(session, wait),
+        context,
+        progress: !context.output.json && io::stderr().is_terminal(),
+    };
+    let outcome = work(&mut operations);
+    if let Some(interrupt) = &interrupt {
+        interrupt.release();
+    }
+    outcome
+}
+
+impl Operations<'_> {
+    /// One request; the result as it came.
+    pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
+        let mut shown = false;
+        let mut show = |params: &str| {
+            shown |= show_progress(params);
+        };
+        let request = Request {
+            method,
+            params,
+            timeout: self.context.timeout,
+            progress: if self.progress { Some(&mut show) } else { None },
+        };
+        let start = Instant::now();
+        let reply = self.caller.call(request);
+        self.context.output.detail(format_args!("{method} took {}", duration(start.elapsed())));
+        if shown {
+            let _ = write!(io::stderr(), "\r\u{1b}[K");
+        }
+        let reply = reply?;
+        match std::str::from_utf8(reply.as_bytes()) {
+            Ok(result) => Ok(result.to_owned()),
+            Err(_) => Err(Failure::new(Exit::Server, "invalid-answer", "the server's answer is not UTF-8")),
+        }
+    }
+
+    /// All items of a list, every page, until `enough` says that one is the last that is needed.
+    pub(super) fn list(
+        &mut self,
+        method: &str,
+        member: &str,
+        mut enough: impl FnMut(&RawValue) -> bool,
+    ) -> Result<Vec<Box<RawValue>>, Failure> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let params =
+                cursor.as_ref().map_or_else(String::new, |cursor| json!({"cursor": cursor}).to_string());
+            let page = Page::read(self.call(method, &params)?.as_bytes(), member)?;
+            for item in page.items {
+                let last = enough(&item);
+                items.push(item);
+                if last {
+                    return Ok(items);
+                }
+            }
+            match page.next_cursor {
+                None => return Ok(items),
+                Some(next) if cursor.as_ref() == Some(&next) => break,
+                next => cursor = next,
+            }
+        }
+        Err(Failure::new(Exit::Server, "invalid-answer", format!("the server's {method} never ends")))
+    }
+}
+
+/// One line on the terminal, over the one before. Says whether there was anything to show.
+fn show_progress(params: &str) -> bool {
+    let Ok(params) = serde_json::from_str::<Value>(params) else { return false };
+    let done = params["progress"].as_f64();
+    let line = match (done, params["total"].as_f64().filter(|&total| total > 0.0)) {
+        (Some(done), Some(total)) => format!("{:>3.0} % ", (done / total * 100.0).clamp(0.0, 100.0)),
+        (Some(done), None) => format!("{done} "),
+        (None, _) => return false,
+    };
+    let message = params["message"].as_str().unwrap_or_default();
+    let _ = write!(io::stderr(), "\r\u{1b}[K{line}{}", one_line(message, 60));
+    true
+}

@@ -1,0 +1,115 @@
+//! `drowse`, `@name`, `close`, `clean` and `ping`.
+
+use std::time::Instant;
+
+use drowse_runtime::home::SessionName;
+use drowse_runtime::wire;
+use serde_json::{Value, json};
+
+use super::{Context, Status, operations};
+use crate::error::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::render::server::Info;
+use crate::render::sessions;
+use crate::result;
+use crate::text::duration;
+
+/// Bare `drowse`: from records alone, nothing is started.
+pub(super) fn list(context: &Context) -> Result<Status, Failure> {
+    let listed = super::open()?.list()?;
+    if context.output.json {
+        context.output.document(&sessions::list_to_json(&listed))?;
+        return Ok(Status::Done);
+    }
+    if listed.is_empty() {
+        context.output.notice(
+            "no sessions\n  ↳ drowse connect @name -- <command>…\n  ↳ drowse connect mcp.json:entry\n  ↳ drowse demo",
+        );
+    }
+    context.output.layout(&sessions::list(&listed))?;
+    Ok(Status::Done)
+}
+
+/// Bare `@name`: the server's own description, live.
+pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, Failure> {
+    let answer = operations::with(context, session, |operations| operations.call(wire::METHOD_INFO, ""))?;
+    let info: Info<'_> = result::read(answer.as_bytes())?;
+    let listed = super::open()?.get(session)?;
+    if context.output.json {
+        let mut extra = sessions::to_json(&listed);
+        if let Some(Value::Object(inner)) = extra.remove("_drowse") {
+            extra.extend(inner);
+        }
+        context.output.document(&info.to_json(&extra))?;
+    } else {
+        context.output.layout(&format!("{}{}", sessions::entry(&listed, 0), info.to_text()))?;
+        context.output.notice(format_args!("↳ drowse {session} tools-list"));
+    }
+    Ok(Status::Done)
+}
+
+/// `ping`: wakes, and measures the round trip to the server.
+pub(super) fn ping(context: &Context, session: &SessionName) -> Result<Status, Failure> {
+    let took = operations::with(context, session, |operations| {
+        let start = Instant::now();
+        operations.call(wire::METHOD_PING, "")?;
+        Ok(start.elapsed())
+    })?;
+    if context.output.json {
+        let millis = (took.as_secs_f64() * 1e6).round() / 1e3;
+        context.output.document(&json!({"success": true, "durationMs": millis}).to_string())?;
+    } else {
+        context.output.text(&format!("{session} answers ({})", duration(took)))?;
+    }
+    Ok(Status::Done)
+}
+
+/// `close`.
+pub(super) fn close(context: &Context, session: &SessionName) -> Result<Status, Failure> {
+    let sessions = super::open()?;
+    let interrupt = super::interrupt();
+    let closed = sessions.close(session, context.wait(interrupt.as_ref()));
+    interrupt.iter().for_each(Interrupt::release);
+    closed?;
+    if context.output.json {
+        context.output.document(&json!({"name": session.to_string(), "closed": true}).to_string())?;
+    } else {
+        context.output.text(&format!("{session} closed"))?;
+    }
+    Ok(Status::Done)
+}
+
+/// `clean` and `clean all`.
+pub(super) fn clean(context: &Context, all: bool) -> Result<Status, Failure> {
+    let sessions = super::open()?;
+    let interrupt = super::interrupt();
+    let cleaned = sessions.clean(all, context.wait(interrupt.as_ref()));
+    interrupt.iter().for_each(Interrupt::release);
+    let cleaned = cleaned?;
+    let failed: Vec<(SessionName, Failure)> =
+        cleaned.failed.into_iter().map(|(name, error)| (name, error.into())).collect();
+    if context.output.json {
+        let removed: Vec<String> = cleaned.removed.iter().map(ToString::to_string).collect();
+        let failed: Vec<Value> = failed
+            .iter()
+            .map(|(name, failure)| {
+                json!({
+                    "name": name.to_string(), "error": failure.message,
+                    "code": failure.exit as u8, "kind": failure.kind,
+                })
+            })
+            .collect();
+        context.output.document(&json!({"removed": removed, "failed": failed}).to_string())?;
+    } else {
+        if cleaned.removed.is_empty() && failed.is_empty() {
+            context.output.notice("nothing to clean");
+        }
+        let removed: String = cleaned.removed.iter().map(|name| format!("{name} removed\n")).collect();
+        context.output.text(&removed)?;
+        for (name, failure) in &failed {
+            context.output.notice(format_args!("{name}: {}", failure.to_text()));
+        }
+    }
+    let worst = failed.iter().map(|(_, failure)| failure.exit).max_by_key(|&exit| exit as u8);
+    Ok(worst.map_or(Status::Done, |exit: Exit| Status::Bad(exit)))
+}

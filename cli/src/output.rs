@@ -1,0 +1,135 @@
+//! Where words go: results to stdout, notices, hints and failures to stderr.
+//!
+//! Owns the two streams of the process: colour, escaping for terminals, cutting, and a reader that went away. Never
+//! decides what to say.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
+
+use crate::args::Globals;
+use crate::error::{Exit, Failure};
+use crate::text::{Sanitized, sanitize_json};
+
+/// How this process speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    /// JSON documents instead of text.
+    pub(crate) json: bool,
+    verbose: bool,
+    max_chars: Option<usize>,
+}
+
+/// The few colours in use. The default is no colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Bold,
+    Dim,
+    Green,
+    Yellow,
+    Red,
+    Cyan,
+}
+
+impl Output {
+    /// As the command line says.
+    pub(crate) fn new(globals: &Globals) -> Self {
+        Self { json: globals.json, verbose: globals.verbose, max_chars: globals.max_chars }
+    }
+
+    /// Prints a result that was written for people, escaped if it goes to a terminal.
+    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
+        let cut = self.cut(text);
+        let ends = cut.is_empty() || cut.ends_with('\n');
+        if is_terminal() { print(&Sanitized(cut).to_string(), ends) } else { print(cut, ends) }
+    }
+
+    /// Prints text that is laid out and coloured by drowse: everything foreign in it was escaped when it was put in.
+    pub(crate) fn layout(&self, text: &str) -> Result<(), Failure> {
+        let cut = if self.max_chars.is_some() { self.cut(text) } else { text };
+        print(cut, cut.is_empty() || cut.ends_with('\n'))
+    }
+
+    /// Prints one JSON document, whole (a cut one would be none), byte for byte as it is (on a terminal: with controls as JSON escapes).
+    pub(crate) fn document(&self, json: &str) -> Result<(), Failure> {
+        if is_terminal() { print(&sanitize_json(json), false) } else { print(json, false) }
+    }
+
+    /// Something worth knowing that is not the result.
+    pub(crate) fn notice(&self, text: impl Display) {
+        if !self.json {
+            let _ = writeln!(io::stderr(), "{}", Sanitized(&text.to_string()));
+        }
+    }
+
+    /// The same, only with `--verbose`.
+    pub(crate) fn detail(&self, text: impl Display) {
+        if self.verbose {
+            let _ = writeln!(io::stderr(), "drowse: {}", Sanitized(&text.to_string()));
+        }
+    }
+
+    /// Says why the command failed, once, on stderr.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        let text = if self.json { failure.to_json() } else { failure.to_text() };
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    fn cut<'a>(&self, text: &'a str) -> &'a str {
+        let Some((at, _)) = self.max_chars.and_then(|limit| text.char_indices().nth(limit)) else {
+            return text;
+        };
+        let _ = writeln!(io::stderr(), "(cut after {} characters)", self.max_chars.unwrap_or_default());
+        &text[..at]
+    }
+}
+
+/// Wraps text in a colour, if stdout shows colours.
+pub(crate) fn paint(style: Style, text: &str) -> String {
+    if !colours() || text.is_empty() {
+        return text.to_owned();
+    }
+    let code = match style {
+        Style::Bold => "1",
+        Style::Dim => "2",
+        Style::Green => "32",
+        Style::Yellow => "33",
+        Style::Red => "31",
+        Style::Cyan => "36",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// The failure that is none: the reader of our output went away (`drowse … | head -1`).
+pub(crate) fn is_broken_pipe(failure: &Failure) -> bool {
+    failure.kind == BROKEN_PIPE
+}
+
+const BROKEN_PIPE: &str = "broken-pipe";
+
+fn is_terminal() -> bool {
+    static TERMINAL: OnceLock<bool> = OnceLock::new();
+    *TERMINAL.get_or_init(|| io::stdout().is_terminal())
+}
+
+fn colours() -> bool {
+    static COLOURS: OnceLock<bool> = OnceLock::new();
+    *COLOURS.get_or_init(|| {
+        let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
+        is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    })
+}
+
+fn print(text: &str, ends_with_newline: bool) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| {
+        if !ends_with_newline {
+            stdout.write_all(b"\n")?;
+        }
+        stdout.flush()
+    });
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::new(Exit::Usage, BROKEN_PIPE, "the reader of stdout went away"),
+        _ => Failure::new(Exit::Usage, "output", format!("cannot write to stdout: {error}")),
+    })
+}

@@ -1,0 +1,8 @@
+//! Results laid out for people.
+//!
+//! Everything that came from a server is escaped or folded when it is put in. Nothing here prints.
+
+pub(crate) mod content;
+pub(crate) mod server;
+pub(crate) mod sessions;
+pub(crate) mod tools;

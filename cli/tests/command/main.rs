@@ -1,0 +1,10 @@
+//! Drives the real `drowse` in homes of its own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on says so by a panic")]
+
+mod awake;
+mod bridge;
+mod home;
+mod life;
+mod records;
+mod usage;

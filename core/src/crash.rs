@@ -1,0 +1,114 @@
+//! When a server that keeps crashing may be started again: back-off, and a breaker.
+//!
+//! Only crashes of generations that never answered an operation count: a server that works and is killed now and then
+//! is started again at once.
+
+use heapless::Vec;
+
+use crate::time::{Duration, Instant};
+
+/// This many crashes within [`WINDOW`] open the breaker.
+pub const LIMIT: usize = 5;
+/// Crashes older than this are forgotten, and an open breaker closes after it.
+pub const WINDOW: Duration = Duration::from_secs(30);
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+
+/// The recent crashes of one server, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrashLog(Vec<Instant, LIMIT>);
+
+impl CrashLog {
+    /// No crashes.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The crashes that a record kept, oldest first; of more than [`LIMIT`] the last ones.
+    #[must_use]
+    pub fn from_times(times: impl IntoIterator<Item = Instant>) -> Self {
+        let mut log = Self::new();
+        for at in times {
+            log.record(at);
+        }
+        log
+    }
+
+    /// The crashes, oldest first.
+    #[must_use]
+    pub fn times(&self) -> &[Instant] {
+        &self.0
+    }
+
+    /// The server crashed at `now`.
+    pub fn record(&mut self, now: Instant) {
+        self.0.retain(|at| *at <= now && now.since(*at) < WINDOW);
+        if self.0.is_full() {
+            let mut oldest = true;
+            self.0.retain(|_| !core::mem::take(&mut oldest));
+        }
+        // There is room: one was taken out if it was full.
+        let _ = self.0.push(now);
+    }
+
+    /// The server proved that it works.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether the breaker is open: so many crashes that only time helps.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.is_full()
+    }
+
+    /// When the server may be started again; `None` is at once. The first crash costs no wait, further ones 250 ms,
+    /// 500 ms and 1 s, the breaker [`WINDOW`].
+    #[must_use]
+    pub fn retry_at(&self) -> Option<Instant> {
+        let last = *self.0.last()?;
+        match self.0.len() {
+            0 | 1 => None,
+            n if n >= LIMIT => Some(last.after(WINDOW)),
+            n => Some(last.after(FIRST_DELAY.saturating_mul(1 << (n - 2)))),
+        }
+    }
+
+    /// Whether the server may be started at `now`. A wait longer than any back-off means that the clock was set back
+    /// since the crash: that is nothing to wait for.
+    #[must_use]
+    pub fn admits(&self, now: Instant) -> bool {
+        self.retry_at().is_none_or(|at| now >= at || at.since(now) > WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn back_off_grows_and_the_breaker_opens_at_five() {
+        let mut log = CrashLog::new();
+        let mut now = Instant::from_millis(1000);
+        assert!(log.admits(now));
+        log.record(now);
+        assert!(log.admits(now), "the first crash costs nothing");
+        for delay in [250, 500, 1000] {
+            log.record(now);
+            assert_eq!(log.retry_at(), Some(now.after(Duration::from_millis(delay))));
+            assert!(!log.admits(now));
+            now = now.after(Duration::from_millis(delay));
+            assert!(log.admits(now));
+        }
+        assert!(!log.is_open());
+        log.record(now);
+        assert!(log.is_open());
+        assert_eq!(log.retry_at(), Some(now.after(WINDOW)));
+        let later = now.after(WINDOW);
+        assert!(log.admits(later));
+        log.record(later);
+        assert!(log.admits(later), "crashes outside the window are forgotten");
+        log.clear();
+        assert_eq!(log.retry_at(), None);
+    }
+}

@@ -1,0 +1,675 @@
+//! The link to one running server: which requests are where on their way, and when each has to be over.
+//!
+//! Owns the request slots, the wire ids made from them, the time-outs of single requests, and the rule that nothing
+//! runs twice. A request is *queued* (no byte of it given to the kernel), *sent*, or done. Payloads stay outside: a
+//! slot holds instants and flags, and a [`Key`] names it for the caller's own storage beside it.
+//!
+//! Every key that [`Link::submit`] gave out is taken back exactly once: by an answer, by a failure, or by
+//! [`Link::poll_local`].
+
+use crate::method::Method;
+use crate::time::{Duration, Instant, Reason, Timetable};
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;
+
+/// The index that no slot has: wire ids with it belong to drowse's own messages.
+pub const OWN_INDEX: u16 = u16::MAX;
+const NONE: u16 = u16::MAX;
+
+/// Names a request: the index of its slot, and which of the slot's requests it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Key {
+    index: u16,
+    generation: u32,
+}
+
+impl Key {
+    /// Index of the slot: where the caller keeps the payload.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The id on the wire: an integer below 2^48, so every JSON reader keeps it exactly.
+    #[must_use]
+    pub const fn wire(self) -> u64 {
+        (self.generation as u64) << 16 | self.index as u64
+    }
+
+    /// The key that a wire id names, whether or not it is in use.
+    #[must_use]
+    pub const fn from_wire(wire: u64) -> Option<Self> {
+        let index = (wire & 0xffff) as u16;
+        let generation = wire >> 16;
+        if index == OWN_INDEX || generation > u32::MAX as u64 {
+            return None;
+        }
+        Some(Self { index, generation: generation as u32 })
+    }
+}
+
+/// Whether a failed request may have run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Ran {
+    /// It did not: it is safe to try again.
+    No,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Ran {
+    /// The word for it in errors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a request failed without an answer of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Cause {
+    /// Its time was up.
+    TimedOut,
+    /// The caller cancelled it, or went away.
+    Cancelled,
+    /// The server ended, or closed its output.
+    ServerLost,
+    /// The server could not be started.
+    StartFailed,
+    /// The server keeps crashing.
+    BackingOff,
+    /// The server is being closed.
+    ShuttingDown,
+    /// The server refused the credentials.
+    Unauthorized,
+    /// The server ended the session.
+    Expired,
+    /// The answer is longer than the limit.
+    TooLarge,
+    /// The answer is not a valid message.
+    InvalidAnswer,
+    /// What has to be written down before a start could not be.
+    NotPersisted,
+}
+
+impl Cause {
+    /// The stable word for it (`kind`) in errors.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::TimedOut => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::ServerLost => "server-lost",
+            Self::StartFailed => "start-failed",
+            Self::BackingOff => "backing-off",
+            Self::ShuttingDown => "shutting-down",
+            Self::Unauthorized => "unauthorized",
+            Self::Expired => "expired",
+            Self::TooLarge => "too-large",
+            Self::InvalidAnswer => "invalid-answer",
+            Self::NotPersisted => "not-persisted",
+        }
+    }
+}
+
+/// A request that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Failure {
+    /// Why.
+    pub cause: Cause,
+    /// Whether it may have run.
+    pub ran: Ran,
+}
+
+/// How long a request may take once it can be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowance {
+    /// Without an answer or progress.
+    pub quiet: Duration,
+    /// In all, whatever the progress.
+    pub total: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Queued,
+    /// Given to the adapter, which has not yet said that the kernel took a byte.
+    Writing,
+    Sent,
+    Failing {
+        failure: Failure,
+        /// The server is to be told that the request is cancelled.
+        notify: bool,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Request {
+    method: Method,
+    stage: Stage,
+    allowance: Allowance,
+    /// When it has to be over; unset while the server is not ready, for its start has a limit of its own.
+    deadline: Option<Instant>,
+    latest: Option<Instant>,
+    /// It was issued anew once already, so it may have run before.
+    reissued: bool,
+    /// Its place in the order of arrival.
+    order: u64,
+}
+
+impl Request {
+    /// What is to be said of it when it fails while it is queued.
+    const fn ran_while_queued(&self) -> Ran {
+        if self.reissued { Ran::Unknown } else { Ran::No }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Content {
+    Free,
+    Used(Request),
+}
+
+/// Room for one request. The caller provides the storage: an array on a device, a boxed slice on a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    generation: u32,
+    next: u16,
+    previous: u16,
+    content: Content,
+}
+
+impl Slot {
+    /// An unused slot.
+    pub const EMPTY: Self = Self { generation: 0, next: NONE, previous: NONE, content: Content::Free };
+}
+
+/// A first-in-first-out list through the slots.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u16,
+    tail: u16,
+}
+
+impl List {
+    const EMPTY: Self = Self { head: NONE, tail: NONE };
+}
+
+/// Every slot is in use: try again when an answer has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// The requests of one server.
+#[derive(Clone, Debug)]
+pub struct Link<S> {
+    slots: S,
+    free: List,
+    queued: List,
+    failing: List,
+    used: usize,
+    arrivals: u64,
+    /// The server is ready, so clocks run.
+    ready: bool,
+    /// No deadline is earlier; exact after a timeout was handled.
+    next_deadline: Option<Instant>,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
+    /// Takes the storage; at most 65,535 slots of it are used.
+    #[must_use]
+    pub fn new(slots: S) -> Self {
+        let mut link = Self {
+            slots,
+            free: List::EMPTY,
+            queued: List::EMPTY,
+            failing: List::EMPTY,
+            used: 0,
+            arrivals: 0,
+            ready: false,
+            next_deadline: None,
+        };
+        let count = link.slots.as_ref().len().min(usize::from(OWN_INDEX));
+        for index in 0..count {
+            let index = index as u16;
+            if let Some(slot) = link.slot_mut(index) {
+                *slot = Slot::EMPTY;
+            }
+            link.push_back(Which::Free, index);
+        }
+        link
+    }
+
+    /// How many requests are under way.
+    #[must_use]
+    pub const fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Whether requests wait that were never sent.
+    #[must_use]
+    pub const fn has_queued(&self) -> bool {
+        self.queued.head != NONE
+    }
+
+    /// Whether `key` is under way.
+    #[must_use]
+    pub fn is_live(&self, key: Key) -> bool {
+        self.request(key).is_some()
+    }
+
+    /// The key of the request in the slot of that index.
+    #[must_use]
+    pub fn key_at(&self, index: usize) -> Option<Key> {
+        self.at(u16::try_from(index).ok()?).map(|(key, _)| key)
+    }
+
+    /// Accepts a request, or changes nothing.
+    ///
+    /// # Errors
+    /// If every slot is in use.
+    pub fn submit(&mut self, now: Instant, method: Method, allowance: Allowance) -> Result<Key, Full> {
+        let index = self.pop_front(Which::Free).ok_or(Full)?;
+        let ready = self.ready;
+        let request = Request {
+            method,
+            stage: Stage::Queued,
+            allowance,
+            deadline: ready.then(|| now.after(allowance.quiet.min(allowance.total))),
+            latest: ready.then(|| now.after(allowance.total)),
+            reissued: false,
+            order: self.arrivals,
+        };
+        self.arrivals = self.arrivals.wrapping_add(1);
+        let mut generation = 0;
+        if let Some(slot) = self.slot_mut(index) {
+            slot.content = Content::Used(request);
+            generation = slot.generation;
+        }
+        self.used += 1;
+        self.push_back(Which::Queued, index);
+        self.await_deadline(request.deadline);
+        Ok(Key { index, generation })
+    }
+
+    /// The server is ready: what waited may be sent, and its clocks start.
+    pub fn handle_ready(&mut self, now: Instant) {
+        self.ready = true;
+        let mut earliest: Option<Instant> = None;
+        for slot in self.slots.as_mut() {
+            if let Content::Used(request) = &mut slot.content
+                && request.stage == Stage::Queued
+            {
+                let deadline = now.after(request.allowance.quiet.min(request.allowance.total));
+                request.deadline = Some(deadline);
+                request.latest = Some(now.after(request.allowance.total));
+                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+            }
+        }
+        self.await_deadline(earliest);
+    }
+
+    /// The next request to send, in the order of arrival. It is *queued* until [`handle_sent`](Self::handle_sent).
+    #[must_use]
+    pub fn poll_send(&mut self) -> Option<(Key, Method)> {
+        if !self.ready {
+            return None;
+        }
+        let index = self.pop_front(Which::Queued)?;
+        let slot = self.slot_mut(index)?;
+        let generation = slot.generation;
+        let Content::Used(request) = &mut slot.content else { return None };
+        request.stage = Stage::Writing;
+        Some((Key { index, generation }, request.method))
+    }
+
+    /// A request that drowse answers itself once the server is ready: takes the key back.
+    pub fn poll_local(&mut self, key: Key) {
+        self.release(key);
+    }
+
+    /// The kernel took the first byte of the request: from here on it may run.
+    pub fn handle_sent(&mut self, key: Key) {
+        if let Some(request) = self.request_mut(key)
+            && request.stage == Stage::Writing
+        {
+            request.stage = Stage::Sent;
+        }
+    }
+
+    /// An answer with that wire id arrived. Takes the key back; `None` if nothing waits for it (it is late, it is a
+    /// repetition, or the server made it up).
+    #[must_use]
+    pub fn handle_answer(&mut self, wire: u64) -> Option<(Key, Method)> {
+        let key = Key::from_wire(wire)?;
+        let request = self.request(key)?;
+        if !matches!(request.stage, Stage::Writing | Stage::Sent) {
+            return None;
+        }
+        let method = request.method;
+        self.release(key);
+        Some((key, method))
+    }
+
+    /// An answer with that wire id arrived that cannot be passed on.
+    pub fn handle_bad_answer(&mut self, wire: u64, cause: Cause) {
+        if let Some(key) = Key::from_wire(wire)
+            && let Some(request) = self.request(key)
+            && matches!(request.stage, Stage::Writing | Stage::Sent)
+        {
+            self.fail(key, Failure { cause, ran: Ran::Unknown }, false);
+        }
+    }
+
+    /// Progress with that token arrived: the request's time starts anew, up to its maximum.
+    #[must_use]
+    pub fn handle_progress(&mut self, now: Instant, wire: u64) -> Option<Key> {
+        let key = Key::from_wire(wire)?;
+        let request = self.request_mut(key)?;
+        if !matches!(request.stage, Stage::Writing | Stage::Sent) {
+            return None;
+        }
+        let latest = request.latest.unwrap_or_else(|| now.after(request.allowance.total));
+        request.deadline = Some(now.after(request.allowance.quiet).min(latest));
+        Some(key)
+    }
+
+    /// The caller does not want the answer any more. The key comes back as a failure.
+    pub fn cancel(&mut self, key: Key) {
+        self.end_early(key, Cause::Cancelled);
+    }
+
+    /// The link is lost. What was only queued stays queued for the next generation, what only reads is queued once
+    /// more, and what may have run fails.
+    pub fn handle_lost(&mut self) {
+        self.ready = false;
+        self.next_deadline = None;
+        for index in 0..self.count() {
+            let Some((key, request)) = self.at(index as u16) else { continue };
+            match request.stage {
+                Stage::Sent if request.method.only_reads() && !request.reissued => {
+                    if let Some(request) = self.request_mut(key) {
+                        request.reissued = true;
+                    }
+                    self.requeue(key);
+                }
+                Stage::Sent => {
+                    self.fail(key, Failure { cause: Cause::ServerLost, ran: Ran::Unknown }, false);
+                }
+                Stage::Writing => self.requeue(key),
+                Stage::Queued => self.stop_clock(key),
+                Stage::Failing { failure, .. } => {
+                    // There is nobody left to tell.
+                    if let Some(request) = self.request_mut(key) {
+                        request.stage = Stage::Failing { failure, notify: false };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fails whatever was never sent.
+    pub fn fail_queued(&mut self, cause: Cause) {
+        while let Some((key, request)) = self.peek(Which::Queued) {
+            self.fail(key, Failure { cause, ran: request.ran_while_queued() }, false);
+        }
+    }
+
+    /// Fails everything: the server is ended on purpose.
+    pub fn fail_all(&mut self, cause: Cause) {
+        self.fail_queued(cause);
+        for index in 0..self.count() {
+            if let Some((key, request)) = self.at(index as u16)
+                && matches!(request.stage, Stage::Writing | Stage::Sent)
+            {
+                self.fail(key, Failure { cause, ran: Ran::Unknown }, false);
+            }
+        }
+    }
+
+    /// The wire id of a request whose cancellation the server is to be told, and whether it timed out.
+    #[must_use]
+    pub fn poll_cancelled(&mut self) -> Option<(u64, bool)> {
+        if !self.ready {
+            return None;
+        }
+        let mut at = self.failing.head;
+        while at != NONE {
+            let slot = self.slot_mut(at)?;
+            let key = Key { index: at, generation: slot.generation };
+            if let Content::Used(Request {
+                stage: Stage::Failing { failure, notify: notify @ true }, ..
+            }) = &mut slot.content
+            {
+                *notify = false;
+                return Some((key.wire(), failure.cause == Cause::TimedOut));
+            }
+            at = slot.next;
+        }
+        None
+    }
+
+    /// The next failed request. Takes the key back.
+    #[must_use]
+    pub fn poll_failure(&mut self) -> Option<(Key, Failure)> {
+        let (key, request) = self.peek(Which::Failing)?;
+        let Stage::Failing { failure, notify } = request.stage else { return None };
+        if notify && self.ready {
+            return None;
+        }
+        self.release(key);
+        Some((key, failure))
+    }
+
+    /// Time has passed; early, late and repeated calls do no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.next_deadline.is_none_or(|at| now < at) {
+            return;
+        }
+        let mut earliest: Option<Instant> = None;
+        for index in 0..self.count() {
+            let Some((key, request)) = self.at(index as u16) else { continue };
+            let Some(deadline) = request.deadline else { continue };
+            if matches!(request.stage, Stage::Failing { .. }) {
+                continue;
+            }
+            if now >= deadline {
+                self.end_early(key, Cause::TimedOut);
+            } else {
+                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
+            }
+        }
+        self.next_deadline = earliest;
+    }
+
+    /// Adds what is awaited. The entry may be earlier than the earliest deadline (progress moves those, answers take
+    /// them away), never later.
+    pub fn timetable(&self, table: &mut Timetable) {
+        if let Some(at) = self.next_deadline {
+            table.set(Reason::Request, at);
+        }
+    }
+
+    fn end_early(&mut self, key: Key, cause: Cause) {
+        let Some(request) = self.request(key) else { return };
+        match request.stage {
+            Stage::Queued => self.fail(key, Failure { cause, ran: request.ran_while_queued() }, false),
+            Stage::Writing | Stage::Sent => self.fail(key, Failure { cause, ran: Ran::Unknown }, true),
+            Stage::Failing { .. } => {}
+        }
+    }
+
+    /// Puts a request back among those that wait, where its arrival puts it.
+    fn requeue(&mut self, key: Key) {
+        let Some(request) = self.request_mut(key) else { return };
+        request.stage = Stage::Queued;
+        let order = request.order;
+        self.stop_clock(key);
+        let mut after = self.queued.head;
+        while let Some((found, request)) = self.at(after)
+            && request.order < order
+        {
+            after = self.slot_mut(found.index).map_or(NONE, |slot| slot.next);
+        }
+        self.insert_before(Which::Queued, after, key.index);
+    }
+
+    fn stop_clock(&mut self, key: Key) {
+        if let Some(request) = self.request_mut(key) {
+            request.deadline = None;
+            request.latest = None;
+        }
+    }
+
+    fn fail(&mut self, key: Key, failure: Failure, notify: bool) {
+        let Some(request) = self.request_mut(key) else { return };
+        let was = request.stage;
+        request.stage = Stage::Failing { failure, notify };
+        request.deadline = None;
+        match was {
+            Stage::Queued => self.unlink(Which::Queued, key.index),
+            Stage::Failing { .. } => self.unlink(Which::Failing, key.index),
+            Stage::Writing | Stage::Sent => {}
+        }
+        self.push_back(Which::Failing, key.index);
+    }
+
+    fn release(&mut self, key: Key) {
+        let Some(request) = self.request(key) else { return };
+        match request.stage {
+            Stage::Queued => self.unlink(Which::Queued, key.index),
+            Stage::Failing { .. } => self.unlink(Which::Failing, key.index),
+            Stage::Writing | Stage::Sent => {}
+        }
+        if let Some(slot) = self.slot_mut(key.index) {
+            slot.content = Content::Free;
+            slot.generation = slot.generation.wrapping_add(1);
+        }
+        self.used -= 1;
+        if self.used == 0 {
+            self.next_deadline = None;
+        }
+        // Last in, first out keeps the slots in use few and near each other.
+        self.push_front(Which::Free, key.index);
+    }
+
+    fn await_deadline(&mut self, at: Option<Instant>) {
+        if let Some(at) = at {
+            self.next_deadline = Some(self.next_deadline.map_or(at, |was| was.min(at)));
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.slots.as_ref().len().min(usize::from(OWN_INDEX))
+    }
+
+    // `NONE` is no slot, however large the storage.
+
+    fn slot_mut(&mut self, index: u16) -> Option<&mut Slot> {
+        if index == NONE { None } else { self.slots.as_mut().get_mut(usize::from(index)) }
+    }
+
+    fn at(&self, index: u16) -> Option<(Key, Request)> {
+        let slot = if index == NONE { None } else { self.slots.as_ref().get(usize::from(index)) }?;
+        match slot.content {
+            Content::Used(request) => Some((Key { index, generation: slot.generation }, request)),
+            Content::Free => None,
+        }
+    }
+
+    fn request(&self, key: Key) -> Option<Request> {
+        self.at(key.index).filter(|(found, _)| *found == key).map(|(_, request)| request)
+    }
+
+    fn request_mut(&mut self, key: Key) -> Option<&mut Request> {
+        let slot = self.slot_mut(key.index)?;
+        match &mut slot.content {
+            Content::Used(request) if slot.generation == key.generation => Some(request),
+            _ => None,
+        }
+    }
+
+    fn peek(&self, which: Which) -> Option<(Key, Request)> {
+        self.at(self.list(which).head)
+    }
+
+    const fn list(&self, which: Which) -> List {
+        match which {
+            Which::Free => self.free,
+            Which::Queued => self.queued,
+            Which::Failing => self.failing,
+        }
+    }
+
+    const fn list_mut(&mut self, which: Which) -> &mut List {
+        match which {
+            Which::Free => &mut self.free,
+            Which::Queued => &mut self.queued,
+            Which::Failing => &mut self.failing,
+        }
+    }
+
+    fn push_back(&mut self, which: Which, index: u16) {
+        self.insert_before(which, NONE, index);
+    }
+
+    fn push_front(&mut self, which: Which, index: u16) {
+        self.insert_before(which, self.list(which).head, index);
+    }
+
+    /// Puts a slot into a list before another one of it, or at its end.
+    fn insert_before(&mut self, which: Which, next: u16, index: u16) {
+        let previous = match self.slot_mut(next) {
+            Some(slot) => core::mem::replace(&mut slot.previous, index),
+            None => core::mem::replace(&mut self.list_mut(which).tail, index),
+        };
+        match self.slot_mut(previous) {
+            Some(slot) => slot.next = index,
+            None => self.list_mut(which).head = index,
+        }
+        if let Some(slot) = self.slot_mut(index) {
+            slot.next = next;
+            slot.previous = previous;
+        }
+    }
+
+    fn pop_front(&mut self, which: Which) -> Option<u16> {
+        let head = self.list(which).head;
+        if head == NONE {
+            return None;
+        }
+        self.unlink(which, head);
+        Some(head)
+    }
+
+    fn unlink(&mut self, which: Which, index: u16) {
+        let Some(slot) = self.slot_mut(index) else { return };
+        let (next, previous) = (slot.next, slot.previous);
+        slot.next = NONE;
+        slot.previous = NONE;
+        match self.slot_mut(previous) {
+            Some(slot) => slot.next = next,
+            None => self.list_mut(which).head = next,
+        }
+        match self.slot_mut(next) {
+            Some(slot) => slot.previous = previous,
+            None => self.list_mut(which).tail = previous,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Which {
+    Free,
+    Queued,
+    Failing,
+}

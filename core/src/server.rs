@@ -1,0 +1,693 @@
+//! One registered server: link, lifecycle and negotiation behind a few verbs.
+//!
+//! The adapter's loop:
+//!
+//! 1. hand in what happened: [`submit`](Server::submit), [`handle_frame`](Server::handle_frame) and the other
+//!    `handle_*`, each with the time;
+//! 2. drain [`poll_action`](Server::poll_action) and do what it says, handing acknowledgements back in;
+//! 3. sleep until [`poll_timeout`](Server::poll_timeout), or until something happens;
+//! 4. [`handle_timeout`](Server::handle_timeout); repeat.
+//!
+//! Each input is seen by the link first, then by the negotiation, then by the lifecycle, so that a lost link is known
+//! before the lifecycle decides.
+
+use crate::crash::CrashLog;
+use crate::envelope::{self, EnvelopeError, Message};
+use crate::era::{Era, Pin, Revision};
+use crate::json;
+use crate::keepalive::Keepalive;
+use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Record, Unavailable};
+use crate::link::{Allowance, Cause, Failure, Key, Link, OWN_INDEX, Slot};
+use crate::message::Own;
+use crate::method::Method;
+use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
+use crate::span::Span;
+use crate::time::{Duration, Instant, Reason, Timetable};
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
+
+/// How a server is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// What the configuration says about the revision.
+    pub pin: Pin,
+    /// The era of the last run; checked, and asked again if it no longer holds.
+    pub remembered: Option<Era>,
+    /// The limits of a start.
+    pub limits: Limits,
+    /// How long the server is kept, and how it is ended.
+    pub lifecycle: lifecycle::Config,
+    /// Ask a server that was silent for this long whether it is still there; `None` or zero: never.
+    pub keepalive: Option<Duration>,
+    /// What a request may take unless it says otherwise.
+    pub allowance: Allowance,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            pin: Pin::None,
+            remembered: None,
+            limits: Limits::default(),
+            lifecycle: lifecycle::Config::default(),
+            keepalive: None,
+            allowance: Allowance { quiet: Duration::from_secs(300), total: Duration::from_secs(3600) },
+        }
+    }
+}
+
+/// A request for the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operation {
+    /// Its method.
+    pub method: Method,
+    /// What it may take; `None`: what the configuration says.
+    pub allowance: Option<Allowance>,
+}
+
+/// Why an operation was not accepted. Nothing changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// As many operations as there are slots are under way: take it back later.
+    Full,
+    /// The server cannot be used now; the failure is final for this operation.
+    Unavailable(Unavailable),
+}
+
+/// What the adapter has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Write this record; then `handle_persisted` or `handle_persist_failed`.
+    Persist(Record),
+    /// Start the server's process; then `handle_spawned` or `handle_spawn_failed`, before any other input.
+    Spawn {
+        /// Number of the generation.
+        generation: u64,
+    },
+    /// Send a message of drowse's own ([`crate::message::own`]).
+    SendOwn(Own),
+    /// Send a caller's request, rewritten by [`crate::splice::request`]; then `handle_sent` as soon as the kernel took
+    /// its first byte. If the link is lost before that, forget what was not written: the request comes again.
+    Send {
+        /// Which; its wire id is `key.wire()`.
+        key: Key,
+        /// Its method.
+        method: Method,
+        /// The revision the server speaks.
+        revision: Revision,
+    },
+    /// Answer the caller with what the server said of itself when it was negotiated. Takes the key back.
+    AnswerInfo {
+        /// Which.
+        key: Key,
+    },
+    /// Tell the caller that its request failed. Takes the key back.
+    Fail {
+        /// Which.
+        key: Key,
+        /// Why.
+        failure: Failure,
+    },
+    /// Close the server's input.
+    CloseInput,
+    /// Tell the whole tree to terminate.
+    Terminate,
+    /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
+    Kill,
+    /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
+    Retire,
+}
+
+/// What a frame of the server was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The answer to a caller's request, to be rewritten by [`crate::splice::answer`]. Takes the key back.
+    Deliver {
+        /// Whose.
+        key: Key,
+        /// The method that was asked for.
+        method: Method,
+        /// The answer: a response or an error.
+        message: Message,
+        /// The revision the server speaks.
+        revision: Revision,
+    },
+    /// Progress of a caller's request, to be rewritten by [`crate::splice::progress`] if the caller asked for it.
+    Progress {
+        /// Whose.
+        key: Key,
+        /// Where the token stands.
+        token: Span,
+    },
+    /// The server's description of itself: keep a copy for [`Action::AnswerInfo`].
+    Handshake(Span),
+    /// A request of the server: answer with an empty result.
+    Pong {
+        /// Its id.
+        id: Span,
+    },
+    /// A request of the server that nobody here can serve: answer with the error -32601.
+    Decline {
+        /// Its id.
+        id: Span,
+        /// Its method.
+        method: Span,
+    },
+    /// A notification of the server.
+    Notification {
+        /// Its method.
+        method: Span,
+    },
+    /// A batch: hand in each item on its own.
+    Batch(Span),
+    /// Nothing to be done.
+    Ignored(Ignored),
+}
+
+/// Why a frame was ignored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ignored {
+    /// It is not a message.
+    Malformed(EnvelopeError),
+    /// An answer that nobody waits for: late, repeated, or made up.
+    Unasked,
+    /// It belongs to the handshake or to a keepalive.
+    Internal,
+    /// The server is not running as far as the machine knows.
+    Stale,
+    /// A modern server must not send requests (basic/transports/stdio, Receiving Messages).
+    Forbidden,
+}
+
+/// Why the last start failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartError {
+    /// The record could not be written.
+    NotPersisted,
+    /// There is no such program, or the like; the adapter knows.
+    NotSpawned,
+    /// It started, but could not be negotiated with.
+    Negotiation(NegotiationError),
+}
+
+/// The machine of one registered server. `S` is the storage of its requests.
+#[derive(Clone, Debug)]
+pub struct Server<S> {
+    config: Config,
+    lifecycle: Lifecycle,
+    link: Link<S>,
+    negotiation: Option<Negotiation>,
+    revision: Option<Revision>,
+    remembered: Option<Era>,
+    /// The next number for a message of our own: even ones ask `server/discover`, odd ones anything else.
+    own: u64,
+    keepalive: Keepalive,
+    start_error: Option<StartError>,
+    /// The server's input takes more: requests that it does not take stay queued.
+    writable: bool,
+    now: Instant,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
+    /// A server that does not run. `generation` and `crashes` are those of its record.
+    #[must_use]
+    pub fn new(config: Config, slots: S, generation: u64, crashes: CrashLog) -> Self {
+        Self {
+            config,
+            lifecycle: Lifecycle::new(config.lifecycle, generation, crashes),
+            link: Link::new(slots),
+            negotiation: None,
+            revision: None,
+            remembered: config.remembered,
+            own: 0,
+            keepalive: Keepalive::new(config.keepalive),
+            start_error: None,
+            writable: true,
+            now: Instant::ZERO,
+        }
+    }
+
+    /// What a user is told.
+    #[must_use]
+    pub const fn state(&self) -> PublicState {
+        self.lifecycle.public_state()
+    }
+
+    /// Its lifecycle, to look at.
+    #[must_use]
+    pub const fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
+    }
+
+    /// The revision it speaks, while it is ready.
+    #[must_use]
+    pub const fn revision(&self) -> Option<Revision> {
+        self.revision
+    }
+
+    /// The era to remember for its next start.
+    #[must_use]
+    pub const fn remembered(&self) -> Option<Era> {
+        self.remembered
+    }
+
+    /// Why the last start failed.
+    #[must_use]
+    pub const fn start_error(&self) -> Option<StartError> {
+        self.start_error
+    }
+
+    /// Whether the end of the process tree is awaited.
+    #[must_use]
+    pub const fn is_stopping(&self) -> bool {
+        self.lifecycle.is_stopping()
+    }
+
+    /// Whether a request is under way.
+    #[must_use]
+    pub fn is_live(&self, key: Key) -> bool {
+        self.link.is_live(key)
+    }
+
+    /// The key of the request under way in the slot of that index.
+    #[must_use]
+    pub fn key_at(&self, index: usize) -> Option<Key> {
+        self.link.key_at(index)
+    }
+
+    /// The time of the last input.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Accepts an operation, and wakes the server for it; or changes nothing.
+    ///
+    /// # Errors
+    /// If every slot is in use, or the server cannot be used now.
+    pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
+        if let Some(why) = self.lifecycle.unavailable(now) {
+            return Err(Refusal::Unavailable(why));
+        }
+        let allowance = operation.allowance.unwrap_or(self.config.allowance);
+        let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
+        self.now = now;
+        self.lifecycle.begin(now);
+        Ok(key)
+    }
+
+    /// The caller does not want the answer any more. The key comes back as a failure.
+    pub fn cancel(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.cancel(key);
+    }
+
+    /// Somebody wants the server awake, without an operation.
+    pub fn wake(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.wake(now);
+    }
+
+    /// Something begins to defer the idle deadline.
+    pub fn defer(&mut self) {
+        self.lifecycle.defer();
+    }
+
+    /// Something that deferred the idle deadline has ended.
+    pub fn undefer(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.undefer(now);
+    }
+
+    /// No view shows the server any more, or one does again.
+    pub fn show(&mut self, now: Instant, shown: bool) {
+        self.now = now;
+        self.lifecycle.show(now, shown);
+    }
+
+    /// Changes the idle period.
+    pub fn set_idle(&mut self, idle: Option<Duration>) {
+        self.lifecycle.set_idle(idle);
+    }
+
+    /// Ends the server for good: its tree is ended, what is under way fails.
+    pub fn close(&mut self, now: Instant) {
+        self.now = now;
+        self.link.fail_all(Cause::ShuttingDown);
+        self.lifecycle.close();
+        self.settle();
+    }
+
+    /// The record was written.
+    pub fn handle_persisted(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.handle_persisted(now);
+    }
+
+    /// The record could not be written.
+    pub fn handle_persist_failed(&mut self, now: Instant) {
+        self.now = now;
+        if self.lifecycle.handle_persist_failed(now) {
+            self.start_error = Some(StartError::NotPersisted);
+            self.link.fail_queued(Cause::NotPersisted);
+        }
+    }
+
+    /// The process runs.
+    pub fn handle_spawned(&mut self, now: Instant) {
+        self.now = now;
+        if self.lifecycle.is_negotiating() && self.negotiation.is_none() {
+            let Config { pin, limits, .. } = self.config;
+            self.start_error = None;
+            self.writable = true;
+            self.negotiation =
+                Some(Negotiation::new(now, pin, self.remembered, self.lifecycle.is_straight(), limits));
+        }
+    }
+
+    /// The process could not be started.
+    pub fn handle_spawn_failed(&mut self, now: Instant) {
+        self.now = now;
+        self.negotiation = None;
+        self.start_error = Some(StartError::NotSpawned);
+        self.link.fail_queued(Cause::StartFailed);
+        self.lifecycle.handle_spawn_failed(now);
+    }
+
+    /// The server's input is full, or takes more again. What it does not take stays queued, and so never ran.
+    pub const fn set_writable(&mut self, writable: bool) {
+        self.writable = writable;
+    }
+
+    /// The kernel took the first byte of a request.
+    pub fn handle_sent(&mut self, key: Key) {
+        self.link.handle_sent(key);
+    }
+
+    /// The server wrote a line.
+    pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) -> Outcome {
+        self.now = now;
+        if self.negotiation.is_none() && !self.lifecycle.is_ready() {
+            // Answers that were on their way when the stop began still count.
+            if !self.lifecycle.is_stopping() {
+                return Outcome::Ignored(Ignored::Stale);
+            }
+        }
+        let message = match envelope::read(frame) {
+            Ok(message) => message,
+            Err(error) => {
+                if let (Some(id), true) = (error.id, error.is_response)
+                    && let Some(wire) = json::as_u64(id.of(frame))
+                {
+                    self.link.handle_bad_answer(wire, Cause::InvalidAnswer);
+                }
+                return Outcome::Ignored(Ignored::Malformed(error));
+            }
+        };
+        self.heard();
+        match message {
+            Message::Response { id, .. } | Message::Error { id: Some(id), .. } => {
+                self.handle_answer(frame, id, message)
+            }
+            Message::Error { id: None, .. } => Outcome::Ignored(Ignored::Unasked),
+            Message::Request { id, method, .. } => {
+                if self.revision.is_some_and(|revision| revision.era() == Era::Modern) {
+                    Outcome::Ignored(Ignored::Forbidden)
+                } else if Method::from_json(method.of(frame)) == Method::Ping {
+                    Outcome::Pong { id }
+                } else {
+                    Outcome::Decline { id, method }
+                }
+            }
+            Message::Notification { method, params, .. } => {
+                if json::str_eq(method.of(frame), "notifications/progress")
+                    && let Some(token) =
+                        params.and_then(|params| json::member(frame, params, "progressToken"))
+                    && let Some(wire) = json::as_u64(token.of(frame))
+                    && let Some(key) = self.link.handle_progress(now, wire)
+                {
+                    return Outcome::Progress { key, token };
+                }
+                Outcome::Notification { method }
+            }
+            Message::Batch { items } => Outcome::Batch(items),
+        }
+    }
+
+    /// The server wrote a line beyond the limit; `id` is its raw id, if one was found.
+    pub fn handle_oversize(&mut self, now: Instant, id: Option<&[u8]>, is_response: bool) {
+        self.now = now;
+        self.heard();
+        if let Some(wire) = id.filter(|_| is_response).and_then(json::as_u64) {
+            self.link.handle_bad_answer(wire, Cause::TooLarge);
+        }
+    }
+
+    /// The server closed its output, or its input is broken.
+    pub fn handle_lost(&mut self, now: Instant) {
+        self.now = now;
+        self.lose();
+        self.lifecycle.handle_lost(now);
+        self.settle();
+    }
+
+    /// The server's process ended; others of its tree may live on.
+    pub fn handle_exited(&mut self, now: Instant, exit: Exit) {
+        self.now = now;
+        self.lose();
+        self.lifecycle.handle_exited(now, exit);
+        self.settle();
+    }
+
+    /// No process of the server's tree is left.
+    pub fn handle_tree_gone(&mut self, now: Instant) {
+        self.now = now;
+        self.lose();
+        self.settle();
+        if !self.lifecycle.is_stopping() {
+            // It went without a word.
+            self.lifecycle.handle_lost(now);
+        }
+        let waiting = self.link.has_queued();
+        self.lifecycle.handle_tree_gone(now, waiting);
+        if self.link.has_queued()
+            && let Some(why) = self.lifecycle.unavailable(now)
+        {
+            self.link.fail_queued(match why {
+                Unavailable::BackingOff(_) => Cause::BackingOff,
+                Unavailable::ShuttingDown => Cause::ShuttingDown,
+                Unavailable::Unauthorized => Cause::Unauthorized,
+                Unavailable::Expired => Cause::Expired,
+            });
+        }
+    }
+
+    /// The server said that the session is gone.
+    pub fn handle_expired(&mut self, now: Instant) {
+        self.now = now;
+        self.lose();
+        self.lifecycle.handle_expired();
+    }
+
+    /// The server refused the credentials, which proves that nothing ran.
+    pub fn handle_unauthorized(&mut self, now: Instant) {
+        self.now = now;
+        self.link.fail_queued(Cause::Unauthorized);
+        self.lose();
+        self.negotiation = None;
+        self.lifecycle.handle_unauthorized();
+    }
+
+    /// Time has passed; early, late and repeated calls do no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.link.handle_timeout(now);
+        if let Some(negotiation) = &mut self.negotiation {
+            negotiation.handle_timeout(now);
+        }
+        if self.lifecycle.is_ready() && self.keepalive.handle_timeout(now) {
+            self.lifecycle.handle_silent();
+        }
+        self.lifecycle.handle_timeout(now);
+        self.settle();
+    }
+
+    /// What is awaited, by reason.
+    #[must_use]
+    pub fn timetable(&self) -> Timetable {
+        let mut table = Timetable::new();
+        self.link.timetable(&mut table);
+        if let Some(negotiation) = &self.negotiation {
+            negotiation.timetable(&mut table);
+        }
+        if self.lifecycle.is_ready() {
+            self.keepalive.timetable(&mut table);
+        }
+        self.lifecycle.timetable(&mut table);
+        table
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), and why. It may change with every input and action.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+        self.timetable().next()
+    }
+
+    /// The next thing to do. Call until `None` after every input.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.settle();
+        if let Some(own) = self.poll_negotiation() {
+            return Some(Action::SendOwn(own));
+        }
+        if let Some((id, timed_out)) = self.link.poll_cancelled() {
+            return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
+        }
+        if let Some((key, failure)) = self.link.poll_failure() {
+            self.lifecycle.end(self.now, false);
+            return Some(Action::Fail { key, failure });
+        }
+        if let Some(effect) = self.lifecycle.poll_effect() {
+            return Some(match effect {
+                Effect::Persist(record) => Action::Persist(record),
+                Effect::Spawn { generation } => Action::Spawn { generation },
+                Effect::CloseInput => Action::CloseInput,
+                Effect::Terminate => Action::Terminate,
+                Effect::Kill => Action::Kill,
+                Effect::Retire => Action::Retire,
+            });
+        }
+        let revision = self.revision.filter(|_| self.lifecycle.is_ready())?;
+        if self.writable
+            && let Some((key, method)) = self.link.poll_send()
+        {
+            return Some(match method {
+                Method::Info => {
+                    self.link.poll_local(key);
+                    // The server was not asked, so this proves nothing of it.
+                    self.lifecycle.end(self.now, false);
+                    Action::AnswerInfo { key }
+                }
+                // The question "does the server answer" is put in the server's own era.
+                Method::ServerPing => {
+                    self.link.handle_sent(key);
+                    Action::SendOwn(alive_question(key.wire(), revision))
+                }
+                method => Action::Send { key, method, revision },
+            });
+        }
+        if self.keepalive.poll_question(self.now) {
+            let id = own_id(self.own, Question::Initialize);
+            self.own = self.own.wrapping_add(1);
+            return Some(Action::SendOwn(alive_question(id, revision)));
+        }
+        None
+    }
+
+    fn poll_negotiation(&mut self) -> Option<Own> {
+        let negotiation = self.negotiation.as_mut()?;
+        let own = self.own;
+        let message = negotiation.poll_send(|question| own_id(own, question));
+        if message.is_some() {
+            self.own = self.own.wrapping_add(1);
+        }
+        self.settle();
+        message
+    }
+
+    fn handle_answer(&mut self, frame: &[u8], id: Span, message: Message) -> Outcome {
+        let Some(wire) = json::as_u64(id.of(frame)) else { return Outcome::Ignored(Ignored::Unasked) };
+        if wire & 0xffff == u64::from(OWN_INDEX) {
+            return self.handle_own_answer(frame, wire, &message);
+        }
+        // In this order: a key that was taken back has to be given out.
+        let answered = self.revision.and_then(|revision| Some((revision, self.link.handle_answer(wire)?)));
+        let Some((revision, (key, method))) = answered else { return Outcome::Ignored(Ignored::Unasked) };
+        self.lifecycle.end(self.now, true);
+        Outcome::Deliver { key, method, message, revision }
+    }
+
+    fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
+        let Some(negotiation) = &mut self.negotiation else { return Outcome::Ignored(Ignored::Internal) };
+        let question = if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize };
+        let heard = negotiation.handle_answer(self.now, question, frame, message);
+        self.settle();
+        match heard {
+            Heard::Handshake(span) => Outcome::Handshake(span),
+            Heard::Consumed | Heard::Other => Outcome::Ignored(Ignored::Internal),
+        }
+    }
+
+    fn heard(&mut self) {
+        if self.lifecycle.is_ready() {
+            // Whatever was asked, the server lives; the answer to a question that is still open is not waited for.
+            self.keepalive.heard(self.now);
+            self.lifecycle.handle_heard();
+        }
+    }
+
+    fn lose(&mut self) {
+        self.link.handle_lost();
+        self.revision = None;
+        if let Some(negotiation) = &mut self.negotiation {
+            negotiation.handle_end();
+        }
+    }
+
+    /// Carries what the negotiation found out to the lifecycle and the link, and what the lifecycle decided to them.
+    fn settle(&mut self) {
+        if let Some(negotiation) = &self.negotiation {
+            if let Some(revision) = negotiation.revision() {
+                self.negotiation = None;
+                if self.lifecycle.is_negotiating() {
+                    self.revision = Some(revision);
+                    self.remembered = Some(revision.era());
+                    self.keepalive.heard(self.now);
+                    self.lifecycle.handle_ready(self.now);
+                    self.link.handle_ready(self.now);
+                }
+            } else if let Some(error) = negotiation.failure() {
+                let again = error == NegotiationError::Ended
+                    && negotiation.may_have_died_on_probe()
+                    && !self.lifecycle.is_straight();
+                self.negotiation = None;
+                self.start_error = Some(StartError::Negotiation(error));
+                if self.lifecycle.is_negotiating() {
+                    if again {
+                        // The verdict is remembered, so that the next start does not probe it to death either.
+                        self.remembered = Some(Era::Legacy);
+                    } else {
+                        self.remembered = None;
+                        self.link.fail_queued(Cause::StartFailed);
+                    }
+                    self.lifecycle.handle_start_failed(self.now, again);
+                }
+            }
+        }
+        if self.lifecycle.is_stopping() {
+            self.negotiation = None;
+            if self.revision.is_some() {
+                self.revision = None;
+                self.link.handle_lost();
+            }
+        }
+    }
+}
+
+fn alive_question(id: u64, revision: Revision) -> Own {
+    match revision.era() {
+        Era::Legacy => Own::Ping { id },
+        Era::Modern => Own::Discover { id, revision },
+    }
+}
+
+/// Wire ids of our own messages lie outside those of callers' requests, and say which question they put.
+const fn own_id(number: u64, question: Question) -> u64 {
+    let parity = match question {
+        Question::Discover => 0,
+        Question::Initialize => 1,
+    };
+    (number << 1 | parity) << 16 | OWN_INDEX as u64
+}

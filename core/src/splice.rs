@@ -1,0 +1,436 @@
+//! Rewrites a message on its way through, as a list of pieces: spans of the frame it came in, spans of the frame that
+//! asked for it, and small literals. One vectored write sends it; no payload is copied.
+
+use heapless::Vec;
+
+use crate::envelope::Message;
+use crate::era::{Era, Revision};
+use crate::json;
+use crate::message::{self, Writer};
+use crate::method::Method;
+use crate::span::Span;
+
+/// The most pieces that a message is cut into.
+pub const MAX_PIECES: usize = 24;
+
+/// A part of an outgoing message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes of the frame that is rewritten.
+    Frame(Span),
+    /// Bytes of the other frame: of the request, when its answer is rewritten.
+    Other(Span),
+    /// Bytes that never change.
+    Fixed(&'static [u8]),
+    /// A number in decimal.
+    Number(u64),
+}
+
+/// An outgoing message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces(Vec<Piece, MAX_PIECES>);
+
+/// The message would need more than [`MAX_PIECES`] pieces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooManyPieces;
+
+impl core::fmt::Display for TooManyPieces {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the message's _meta is cut into too many pieces")
+    }
+}
+
+impl core::error::Error for TooManyPieces {}
+
+impl Pieces {
+    /// The pieces in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Piece> {
+        self.0.iter()
+    }
+
+    /// The message's length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0
+            .iter()
+            .map(|piece| match piece {
+                Piece::Frame(span) | Piece::Other(span) => span.len(),
+                Piece::Fixed(bytes) => bytes.len(),
+                Piece::Number(value) => message::decimal(*value, &mut [0; 20]).len(),
+            })
+            .sum()
+    }
+
+    /// Whether the message is empty, which only the default is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes the message into one buffer, for callers without a vectored write.
+    ///
+    /// # Errors
+    /// If the buffer is too small.
+    pub fn write<'b>(
+        &self,
+        frame: &[u8],
+        other: &[u8],
+        buffer: &'b mut [u8],
+    ) -> Result<&'b [u8], message::Overflow> {
+        let mut w = Writer::new(buffer);
+        for piece in self.iter() {
+            match piece {
+                Piece::Frame(span) => w.raw(span.of(frame)),
+                Piece::Other(span) => w.raw(span.of(other)),
+                Piece::Fixed(bytes) => w.raw(bytes),
+                Piece::Number(value) => w.number(*value),
+            }
+        }
+        w.finish()
+    }
+
+    fn push(&mut self, piece: Piece) -> Result<(), TooManyPieces> {
+        match piece {
+            Piece::Frame(span) | Piece::Other(span) if span.is_empty() => Ok(()),
+            piece => self.0.push(piece).map_err(|_| TooManyPieces),
+        }
+    }
+}
+
+/// Collects replacements, in any order, and cuts the frame around them.
+struct Cut<'f> {
+    frame: &'f [u8],
+    /// Where it goes, what it replaces, what stands there instead.
+    edits: Vec<(Span, Pieces), 4>,
+}
+
+impl<'f> Cut<'f> {
+    const fn new(frame: &'f [u8]) -> Self {
+        Self { frame, edits: Vec::new() }
+    }
+
+    fn replace(&mut self, span: Span, by: Pieces) -> Result<(), TooManyPieces> {
+        self.edits.push((span, by)).map_err(|_| TooManyPieces)
+    }
+
+    fn pieces(self) -> Result<Pieces, TooManyPieces> {
+        let mut out = Pieces::default();
+        let mut at = 0;
+        // In the order of the frame; those at one place in the order in which they were asked for. A handful of edits
+        // needs no sort, and the standard one could panic.
+        let placed = || self.edits.iter().enumerate().map(|(index, edit)| ((edit.0.start(), index), edit));
+        let mut next = placed().min_by_key(|(place, _)| *place);
+        while let Some((place, (span, by))) = next {
+            out.push(Piece::Frame(Span::new(at, span.start())))?;
+            for piece in by.iter() {
+                out.push(piece.clone())?;
+            }
+            at = span.end();
+            next = placed().filter(|(other, _)| *other > place).min_by_key(|(place, _)| *place);
+        }
+        out.push(Piece::Frame(Span::new(at, self.frame.len())))?;
+        Ok(out)
+    }
+}
+
+fn pieces<const N: usize>(list: [Piece; N]) -> Result<Pieces, TooManyPieces> {
+    let mut out = Pieces::default();
+    for piece in list {
+        out.push(piece)?;
+    }
+    Ok(out)
+}
+
+/// What the front has to know of a modern request before it is carried on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestParts {
+    /// The caller's id.
+    pub id: Span,
+    /// The method, as a string.
+    pub method: Span,
+    /// The parameters, an object.
+    pub params: Option<Span>,
+    /// `params._meta`, an object.
+    pub meta: Option<Span>,
+}
+
+impl RequestParts {
+    /// The parts of a request; of anything else none.
+    #[must_use]
+    pub const fn of(message: &Message) -> Option<Self> {
+        match *message {
+            Message::Request { id, method, params, meta } => Some(Self { id, method, params, meta }),
+            _ => None,
+        }
+    }
+
+    /// The value of a member of `_meta`.
+    #[must_use]
+    pub fn meta(&self, frame: &[u8], name: &str) -> Option<Span> {
+        self.meta.and_then(|meta| json::member(frame, meta, name))
+    }
+}
+
+/// Rewrites a client's request for the server: our wire id, our progress token, and in `_meta` what the server's era
+/// knows.
+///
+/// A legacy server gets no per-request protocol fields: a dual-era one would take them for a modern request.
+///
+/// # Errors
+/// If `_meta` mixes known and unknown keys so much that the message falls into too many pieces.
+pub fn request(
+    frame: &[u8],
+    parts: &RequestParts,
+    wire: u64,
+    progress: bool,
+    revision: Revision,
+) -> Result<Pieces, TooManyPieces> {
+    let mut cut = Cut::new(frame);
+    cut.replace(parts.id, pieces([Piece::Number(wire)])?)?;
+    let token = [Piece::Fixed(br#""progressToken":"#), Piece::Number(wire)];
+    if let Some(meta) = parts.meta {
+        cut.replace(meta, request_meta(frame, meta, progress.then_some(wire), revision.era())?)?;
+    } else if progress {
+        let [key, value] = token;
+        match parts.params {
+            Some(params) => {
+                let empty = json::members(frame, params).next().is_none();
+                let at = Span::new(params.start() + 1, params.start() + 1);
+                let end: &[u8] = if empty { b"}" } else { b"}," };
+                cut.replace(at, pieces([Piece::Fixed(br#""_meta":{"#), key, value, Piece::Fixed(end)])?)?;
+            }
+            None => {
+                // The envelope was read, so its last byte apart from white space closes the message.
+                let close = frame.iter().rposition(|byte| *byte == b'}').unwrap_or(frame.len());
+                let by = [Piece::Fixed(br#","params":{"_meta":{"#), key, value, Piece::Fixed(b"}}")];
+                cut.replace(Span::new(close, close), pieces(by)?)?;
+            }
+        }
+    }
+    cut.pieces()
+}
+
+/// The `_meta` that goes on: a progress token of ours, and the members that are for the server, in their order.
+fn request_meta(frame: &[u8], meta: Span, token: Option<u64>, era: Era) -> Result<Pieces, TooManyPieces> {
+    let mut out = Pieces::default();
+    out.push(Piece::Fixed(b"{"))?;
+    let mut any = false;
+    if let Some(wire) = token {
+        out.push(Piece::Fixed(br#""progressToken":"#))?;
+        out.push(Piece::Number(wire))?;
+        any = true;
+    }
+    // Members next to each other that are kept go as one span, with what stands between them.
+    let mut run: Option<Span> = None;
+    for member in json::members(frame, meta) {
+        let key = member.key.of(frame);
+        let ours = [message::META_PROGRESS_TOKEN, message::META_TIMEOUT];
+        let modern = [
+            message::META_PROTOCOL_VERSION,
+            message::META_CLIENT_CAPABILITIES,
+            message::META_CLIENT_INFO,
+            message::META_LOG_LEVEL,
+        ];
+        let named = |names: &[&str]| names.iter().any(|name| json::str_eq(key, name));
+        let drop = named(&ours) || era == Era::Legacy && named(&modern);
+        if !drop {
+            let start = run.map_or(member.key.start(), Span::start);
+            run = Some(Span::new(start, member.value.end()));
+        } else if let Some(span) = run.take() {
+            push_member(&mut out, span, &mut any)?;
+        }
+    }
+    if let Some(span) = run {
+        push_member(&mut out, span, &mut any)?;
+    }
+    out.push(Piece::Fixed(b"}"))?;
+    Ok(out)
+}
+
+fn push_member(out: &mut Pieces, span: Span, any: &mut bool) -> Result<(), TooManyPieces> {
+    if *any {
+        out.push(Piece::Fixed(b","))?;
+    }
+    *any = true;
+    out.push(Piece::Frame(span))
+}
+
+/// Rewrites a server's answer for the modern client that asked: its own id (a span of the *request's* frame), and,
+/// unless it takes answers verbatim, what a legacy server did not say.
+///
+/// # Errors
+/// Never for an answer; the type is that of all rewriting.
+pub fn answer(
+    frame: &[u8],
+    message: &Message,
+    caller_id: Span,
+    method: Method,
+    server: Revision,
+    verbatim: bool,
+) -> Result<Pieces, TooManyPieces> {
+    let mut cut = Cut::new(frame);
+    let supply = server.era() == Era::Legacy && !verbatim;
+    match *message {
+        Message::Response { id, result, .. } => {
+            cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
+            if supply {
+                let at = Span::new(result.start() + 1, result.start() + 1);
+                let has = |name| json::member(frame, result, name).is_some();
+                let mut by = Pieces::default();
+                if !has("resultType") {
+                    by.push(Piece::Fixed(br#""resultType":"complete""#))?;
+                }
+                if method.is_cacheable() {
+                    for (name, member) in [
+                        ("ttlMs", br#""ttlMs":0"#.as_slice()),
+                        ("cacheScope", br#""cacheScope":"private""#.as_slice()),
+                    ] {
+                        if !has(name) {
+                            if !by.is_empty() {
+                                by.push(Piece::Fixed(b","))?;
+                            }
+                            by.push(Piece::Fixed(member))?;
+                        }
+                    }
+                }
+                if !by.is_empty() {
+                    if json::members(frame, result).next().is_some() {
+                        by.push(Piece::Fixed(b","))?;
+                    }
+                    cut.replace(at, by)?;
+                }
+            }
+        }
+        Message::Error { id, error } => {
+            if let Some(id) = id {
+                cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
+            }
+            // Not found was -32002 up to 2025-11-25 and is invalid parameters since (server/resources).
+            if supply
+                && method == Method::ResourcesRead
+                && let Some(code) = json::member(frame, error, "code")
+                && json::as_i64(code.of(frame)) == Some(-32002)
+            {
+                cut.replace(code, pieces([Piece::Fixed(b"-32602")])?)?;
+            }
+        }
+        _ => {}
+    }
+    cut.pieces()
+}
+
+/// Rewrites a progress notification for the client that asked: its own token, a span of the request's frame.
+///
+/// # Errors
+/// Never for a progress notification; the type is that of all rewriting.
+pub fn progress(frame: &[u8], token: Span, caller_token: Span) -> Result<Pieces, TooManyPieces> {
+    let mut cut = Cut::new(frame);
+    cut.replace(token, pieces([Piece::Other(caller_token)])?)?;
+    cut.pieces()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope;
+    use serde_json::{Value, json};
+
+    fn request_of(text: &str, progress: bool, revision: Revision) -> Value {
+        let frame = text.as_bytes();
+        let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
+        let out = request(frame, &parts, 77, progress, revision).unwrap();
+        let mut buffer = [0; 1024];
+        let bytes = out.write(frame, b"", &mut buffer).unwrap();
+        assert_eq!(bytes.len(), out.len());
+        envelope::read(bytes).unwrap();
+        serde_json::from_slice(bytes).unwrap()
+    }
+
+    const META: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
+
+    #[test]
+    fn a_modern_server_hears_all_but_our_own_keys() {
+        let text = std::format!(
+            r#"{{"jsonrpc":"2.0","params":{{"name":"x","_meta":{{{META},"progressToken":"p","dev.drowse/timeoutMs":5,"k":[1, 2]}}}},"method":"tools/call","id":"a"}}"#
+        );
+        let value = request_of(&text, true, Revision::V2026_07_28);
+        assert_eq!(
+            value,
+            json!({"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"x","_meta":{
+                "progressToken":77,"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities":{},"k":[1,2]}}})
+        );
+    }
+
+    #[test]
+    fn a_legacy_server_hears_no_protocol_fields() {
+        let text = std::format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"_meta":{{"a":1,{META},"b":2,"progressToken":9,"c":3}},"name":"x"}}}}"#
+        );
+        let value = request_of(&text, false, Revision::V2025_11_25);
+        assert_eq!(value["params"], json!({"name":"x","_meta":{"a":1,"b":2,"c":3}}));
+        assert_eq!(value["id"], 77);
+    }
+
+    #[test]
+    fn a_progress_token_finds_a_place() {
+        for (text, params) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m"}  "#, json!({"_meta":{"progressToken":77}})),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{}}"#, json!({"_meta":{"progressToken":77}})),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"params":{ "a":{}},"method":"m"}"#,
+                json!({"_meta":{"progressToken":77},"a":{}}),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"params":{"_meta":{}},"method":"m"}"#,
+                json!({"_meta":{"progressToken":77}}),
+            ),
+        ] {
+            let value = request_of(text, true, Revision::V2025_11_25);
+            assert_eq!(value["params"], params, "{text}");
+            assert_eq!(value["method"], "m");
+        }
+    }
+
+    fn answer_of(text: &str, method: Method, server: Revision, verbatim: bool) -> Value {
+        let frame = text.as_bytes();
+        let asked = br#"{"id":"caller\u0041"}"#;
+        let out = answer(
+            frame,
+            &envelope::read(frame).unwrap(),
+            Span::new(6, asked.len() - 1),
+            method,
+            server,
+            verbatim,
+        )
+        .unwrap();
+        serde_json::from_slice(out.write(frame, asked, &mut [0; 512]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn answers_carry_the_callers_id_and_what_a_legacy_server_left_out() {
+        let bare = r#"{"result":{},"jsonrpc":"2.0","id":77}"#;
+        assert_eq!(
+            answer_of(bare, Method::ToolsCall, Revision::V2025_11_25, false),
+            json!({"jsonrpc":"2.0","id":"callerA","result":{"resultType":"complete"}})
+        );
+        assert_eq!(answer_of(bare, Method::ToolsCall, Revision::V2025_11_25, true)["result"], json!({}));
+        assert_eq!(answer_of(bare, Method::ToolsCall, Revision::V2026_07_28, false)["result"], json!({}));
+        let list = r#"{"result":{"tools":[],"ttlMs":7},"jsonrpc":"2.0","id":77}"#;
+        assert_eq!(
+            answer_of(list, Method::ToolsList, Revision::V2024_11_05, false)["result"],
+            json!({"resultType":"complete","cacheScope":"private","tools":[],"ttlMs":7})
+        );
+    }
+
+    #[test]
+    fn not_found_is_said_in_the_clients_era() {
+        let gone = r#"{"jsonrpc":"2.0","id":77,"error":{"code":-32002,"message":"gone"}}"#;
+        let code = |method, verbatim| {
+            answer_of(gone, method, Revision::V2025_11_25, verbatim)["error"]["code"].as_i64().unwrap()
+        };
+        assert_eq!(code(Method::ResourcesRead, false), -32602);
+        assert_eq!(code(Method::ResourcesRead, true), -32002);
+        assert_eq!(code(Method::ToolsCall, false), -32002);
+    }
+}

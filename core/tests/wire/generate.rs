@@ -1,0 +1,230 @@
+//! Makes JSON texts, messages, and damaged ones.
+
+use std::fmt;
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// Bytes that a failing test shows as text.
+#[derive(Clone)]
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.0.escape_ascii())
+    }
+}
+
+fn space() -> impl Strategy<Value = &'static str> {
+    prop_oneof![8 => Just(""), 2 => Just(" "), 1 => select(&["\n", "\t", "\r", "  \r\n "][..])]
+}
+
+/// A string with its quotes; one in some hundreds has a lone surrogate.
+pub(crate) fn string() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        300 => "[ -!#-\\[\\]-~]{0,12}".boxed(),
+        100 => "[a-z ]{20,90}".boxed(),
+        100 => any::<char>().prop_filter("stands for itself", |char| *char >= ' ' && *char != '"' && *char != '\\')
+            .prop_map(String::from).boxed(),
+        200 => select(&["\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t"][..]).prop_map(String::from).boxed(),
+        100 => any::<char>().prop_map(escaped).boxed(),
+        2 => (0xd800u32..0xe000).prop_map(|half| format!("\\u{half:04x}")).boxed(),
+    ];
+    prop::collection::vec(piece, 0..6).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
+}
+
+fn escaped(char: char) -> String {
+    char.encode_utf16(&mut [0; 2])
+        .iter()
+        .map(|unit| if unit % 2 == 0 { format!("\\u{unit:04x}") } else { format!("\\u{unit:04X}") })
+        .collect()
+}
+
+/// `text` as a string with its quotes, some characters written as escapes.
+fn spelled(text: &'static str) -> impl Strategy<Value = String> {
+    let plain = Just(format!("\"{text}\""));
+    let odd = any::<u64>().prop_map(move |bits| {
+        let inner: String = text
+            .chars()
+            .enumerate()
+            .map(|(i, char)| if bits >> (i % 64) & 1 == 0 { escaped(char) } else { char.to_string() })
+            .collect();
+        format!("\"{inner}\"")
+    });
+    prop_oneof![9 => plain, 1 => odd]
+}
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "-?(0|[1-9][0-9]{0,3})",
+        "-?[1-9][0-9]{15,25}",
+        "-?(0|[1-9][0-9]{0,5})(\\.[0-9]{1,5})?([eE][+-]?[0-9]{1,4})?",
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = String> {
+    prop_oneof![
+        1 => select(&["null", "true", "false", "{}", "[]", "[ ]", "{\n}"][..]).prop_map(String::from),
+        2 => number(),
+        3 => string(),
+    ]
+}
+
+fn array(items: Vec<(String, &str)>) -> String {
+    let items: Vec<String> = items.into_iter().map(|(item, space)| format!("{space}{item}{space}")).collect();
+    format!("[{}]", items.join(","))
+}
+
+fn object(members: Vec<(String, String, &str)>) -> String {
+    let members: Vec<String> = members
+        .into_iter()
+        .map(|(key, value, space)| format!("{space}{key}{space}:{space}{value}{space}"))
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// A value, nested a little.
+pub(crate) fn value() -> impl Strategy<Value = String> {
+    scalar().prop_recursive(5, 40, 6, |inner| {
+        let key = prop_oneof![string(), select(&["\"a\"", "\"_meta\"", "\"id\""][..]).prop_map(String::from)];
+        prop_oneof![
+            prop::collection::vec((inner.clone(), space()), 1..6).prop_map(array),
+            prop::collection::vec((key, inner, space()), 1..6).prop_map(object),
+        ]
+    })
+}
+
+/// A value inside of many arrays and objects, around the bound of the depth.
+pub(crate) fn deep() -> impl Strategy<Value = Bytes> {
+    (1000usize..1050, any::<u64>(), scalar()).prop_map(|(depth, kinds, scalar)| {
+        let is_object = |level: usize| kinds >> (level % 61) & 1 == 0;
+        let opening = (0..depth).map(|level| if is_object(level) { "{\"a\":" } else { "[" });
+        let closing = (0..depth).rev().map(|level| if is_object(level) { "}" } else { "]" });
+        let text: String = opening.chain([scalar.as_str()]).chain(closing).collect();
+        Bytes(text.into_bytes())
+    })
+}
+
+/// Something like a message: right ones, and every way in which the members can be wrong together.
+pub(crate) fn message() -> impl Strategy<Value = String> {
+    let version = prop_oneof![30 => spelled("2.0"), 1 => scalar()];
+    let id =
+        prop_oneof![10 => "-?(0|[1-9][0-9]{0,20})", 5 => string(), 1 => Just("null".into()), 1 => scalar()];
+    let method = prop_oneof![20 => select(&["\"tools/call\"", "\"a\\u0062\""][..]).prop_map(String::from), 1 => value()];
+    let payload = || prop_oneof![20 => holder(), 1 => value()];
+    let member = |often: u32, name: &'static str, value: BoxedStrategy<String>| {
+        let times = prop_oneof![often => Just(1usize), 40 - often => Just(0), 1 => Just(2)];
+        times.prop_flat_map(move |times| {
+            prop::collection::vec((spelled(name), value.clone(), space()), times..=times)
+        })
+    };
+    // Requests and answers are drawn apart, so that most are right; the last column makes them meet.
+    let request = (
+        member(39, "method", method.clone().boxed()),
+        member(30, "params", payload().boxed()),
+        member(1, "result", payload().boxed()),
+        member(1, "error", payload().boxed()),
+    );
+    let answer = (
+        member(1, "method", method.boxed()),
+        member(1, "params", payload().boxed()),
+        member(30, "result", payload().boxed()),
+        member(10, "error", payload().boxed()),
+    );
+    (
+        member(39, "jsonrpc", version.boxed()),
+        member(34, "id", id.boxed()),
+        prop_oneof![request, answer],
+        prop::collection::vec((string(), value(), space()), 0..2),
+    )
+        .prop_map(|(version, id, (method, params, result, error), more)| {
+            [version, id, method, params, result, error, more].concat()
+        })
+        .prop_shuffle()
+        .prop_map(object)
+}
+
+/// Params or a result: an object that may have `_meta`.
+fn holder() -> impl Strategy<Value = String> {
+    let meta = prop_oneof![
+        10 => prop::collection::vec((string(), value(), space()), 0..3).prop_map(object),
+        1 => value(),
+    ];
+    let metas = prop_oneof![10 => Just(1usize), 10 => Just(0), 1 => Just(2)].prop_flat_map(move |times| {
+        prop::collection::vec((spelled("_meta"), meta.clone(), space()), times..=times)
+    });
+    (metas, prop::collection::vec((string(), value(), space()), 0..4))
+        .prop_map(|(metas, more)| [metas, more].concat())
+        .prop_shuffle()
+        .prop_map(object)
+}
+
+#[derive(Clone, Debug)]
+enum Damage {
+    Remove(Index),
+    Insert(Index, u8),
+    Replace(Index, u8),
+    Cut(Index),
+    Repeat(Index, Index),
+}
+
+fn byte() -> impl Strategy<Value = u8> {
+    prop_oneof![3 => select(&b"{}[]\":,\\u0-.eE \n\r\t\0\x1f\x7f\xc3\xa9\xed\xf0\xff"[..]), 1 => any::<u8>()]
+}
+
+/// `text` with a few faults.
+pub(crate) fn damaged(text: impl Strategy<Value = String>) -> impl Strategy<Value = Bytes> {
+    let damage = prop_oneof![
+        any::<Index>().prop_map(Damage::Remove),
+        (any::<Index>(), byte()).prop_map(|(at, byte)| Damage::Insert(at, byte)),
+        (any::<Index>(), byte()).prop_map(|(at, byte)| Damage::Replace(at, byte)),
+        any::<Index>().prop_map(Damage::Cut),
+        (any::<Index>(), any::<Index>()).prop_map(|(a, b)| Damage::Repeat(a, b)),
+    ];
+    (text, prop::collection::vec(damage, 1..4)).prop_map(|(text, damages)| {
+        let mut bytes = text.into_bytes();
+        for damage in damages {
+            let length = bytes.len();
+            match damage {
+                Damage::Insert(at, byte) => bytes.insert(at.index(length + 1), byte),
+                _ if length == 0 => {}
+                Damage::Remove(at) => {
+                    bytes.remove(at.index(length));
+                }
+                Damage::Replace(at, byte) => bytes[at.index(length)] = byte,
+                Damage::Cut(at) => bytes.truncate(at.index(length)),
+                Damage::Repeat(a, b) => {
+                    let (a, b) = (a.index(length), b.index(length));
+                    let part = bytes[a.min(b)..a.max(b)].to_vec();
+                    bytes.splice(a.min(b)..a.min(b), part);
+                }
+            }
+        }
+        Bytes(bytes)
+    })
+}
+
+/// Bytes that mean something to JSON, in any order.
+pub(crate) fn soup() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(byte(), 0..40).prop_map(Bytes)
+}
+
+/// Lines of all kinds, with all kinds of ends.
+pub(crate) fn stream() -> impl Strategy<Value = Bytes> {
+    let line = prop_oneof![
+        3 => message().prop_map(String::into_bytes),
+        2 => damaged(message()).prop_map(|bytes| bytes.0),
+        1 => value().prop_map(String::into_bytes),
+        1 => soup().prop_map(|bytes| bytes.0),
+        2 => prop::collection::vec(select(&b"a \r\t\""[..]), 0..12),
+    ];
+    let end = prop_oneof![
+        3 => Just(&b"\n"[..]),
+        1 => Just(&b"\r\n"[..]),
+        1 => Just(&b"\r\r\n"[..]),
+        1 => Just(&b"\n\n"[..]),
+        1 => Just(&b""[..]),
+    ];
+    prop::collection::vec((line, end), 0..8)
+        .prop_map(|lines| Bytes(lines.into_iter().flat_map(|(line, end)| [&line, end].concat()).collect()))
+}

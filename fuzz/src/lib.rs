@@ -1,0 +1,76 @@
+//! What the fuzz targets check, as plain functions of the fuzzer's bytes.
+//!
+//! `cargo test --manifest-path fuzz/Cargo.toml` replays the seeds in `corpus/<target>/`, whole and damaged, on the stable
+//! toolchain. To look for more:
+//!
+//! ```text
+//! cargo +nightly fuzz run envelope fuzz/artifacts/found fuzz/corpus/envelope
+//! ```
+//!
+//! A new target is a function here with a line in [`TARGETS`], a file in `fuzz_targets/`, a `[[bin]]`, and some seeds.
+
+/// The properties themselves are those of the core's own tests.
+#[allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a target fails by panicking")]
+#[path = "../../core/tests/wire/oracle.rs"]
+mod oracle;
+
+/// Takes the bytes of the fuzzer, and panics if what must hold does not.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name.
+pub const TARGETS: [(&str, Target); 2] = [("envelope", envelope), ("framing", framing)];
+
+/// `data` as one frame: the JSON scan and the envelope agree with `serde_json`, walks of anything end.
+pub fn envelope(data: &[u8]) {
+    oracle::json(data);
+    oracle::envelope(data);
+    oracle::walks(data, 0, data.len(), "id");
+    if let [start, end, ..] = *data {
+        oracle::walks(data, start.into(), end.into(), "_meta");
+    }
+}
+
+/// `data` as a stream of lines, behind a head that says how it arrives: the limit, the size of the buffer, the number of
+/// pieces (up to 15), and the size of each.
+pub fn framing(data: &[u8]) {
+    let [limit, buffer, count, ref rest @ ..] = *data else { return };
+    let count = usize::from(count & 0x0f).min(rest.len());
+    let (pieces, stream) = rest.split_at(count);
+    let limit = usize::from(limit);
+    // What the buffer lacks or has over the limit matters most.
+    let buffer = (limit + usize::from(buffer)).saturating_sub(128);
+    oracle::framing(stream, limit, buffer, pieces);
+    oracle::framing(stream, limit, limit, pieces);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::TARGETS;
+
+    /// The seeds, each cut short at every place and with every byte changed in turn.
+    #[test]
+    fn seeds_hold() {
+        for (name, target) in TARGETS {
+            let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+            let mut seeds = 0;
+            for entry in fs::read_dir(&corpus).expect("a corpus") {
+                let data = fs::read(entry.expect("a seed").path()).expect("its bytes");
+                seeds += 1;
+                target(&data);
+                // Longer ones would take more time than they are worth.
+                for at in 0..data.len().min(600) {
+                    target(&data[..at]);
+                    for byte in [0, b'\n', b'"', b'\\', b'}', data[at] ^ 0x01, data[at] ^ 0x80] {
+                        let mut changed = data.clone();
+                        changed[at] = byte;
+                        target(&changed);
+                    }
+                }
+            }
+            assert!(seeds > 0, "no seeds in {}", corpus.display());
+        }
+    }
+}

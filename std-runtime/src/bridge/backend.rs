@@ -1,0 +1,97 @@
+//! What the hub needs from outside: a server's process and streams, and a place for records and log lines.
+//!
+//! The bridge fills it with real processes and files, tests with in-memory streams on a paused clock.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use drowse_core::era::Revision;
+use drowse_core::lifecycle::{Exit, Record};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A future on the bridge's one thread.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A started server.
+pub struct Backend {
+    /// Its input. Dropped, it is closed.
+    pub input: Box<dyn AsyncWrite + Unpin>,
+    /// Its output.
+    pub output: Box<dyn AsyncRead + Unpin>,
+    /// Its errors, for the log.
+    pub errors: Option<Box<dyn AsyncRead + Unpin>>,
+    /// Its processes.
+    pub control: Rc<dyn Control>,
+}
+
+impl std::fmt::Debug for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backend").field("pid", &self.control.pid()).finish_non_exhaustive()
+    }
+}
+
+/// The processes of a started server.
+pub trait Control {
+    /// Number of the process that was started, if it is one.
+    fn pid(&self) -> Option<u32>;
+    /// Resolves when that process has ended; others of its tree may live on.
+    fn exited(&self) -> LocalFuture<'_, Exit>;
+    /// Tells the whole tree to terminate.
+    fn terminate(&self);
+    /// Kills the whole tree.
+    fn kill(&self);
+    /// Resolves when no process of the tree is left.
+    fn gone(&self) -> LocalFuture<'_, ()>;
+}
+
+/// What is written down about the session when its state changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// State and generation.
+    pub record: Record,
+    /// The server's process.
+    pub server_pid: Option<u32>,
+    /// The revision that was negotiated, this time or before.
+    pub revision: Option<Revision>,
+    /// Recent crashes, in milliseconds since 1970.
+    pub crashes: Vec<u64>,
+    /// Not to be started before, in milliseconds since 1970.
+    pub retry_at: Option<u64>,
+    /// Why it is not well, for people.
+    pub message: Option<String>,
+    /// The last lines of the server's stderr, when it is not well.
+    pub stderr: Option<String>,
+}
+
+/// Why the first start failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartFailure {
+    /// The server was too slow, not unwilling.
+    pub timed_out: bool,
+    /// Why, for people.
+    pub message: String,
+    /// The last lines of its stderr.
+    pub stderr: Option<String>,
+}
+
+/// The surroundings of a hub.
+pub trait Host {
+    /// Writes the state down.
+    ///
+    /// # Errors
+    /// If it could not be written.
+    fn persist(&mut self, facts: &Facts) -> io::Result<()>;
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// Why it cannot be started, for people.
+    fn spawn(&mut self, generation: u64) -> Result<Backend, String>;
+    /// Takes what the server wrote to its stderr.
+    fn server_errors(&mut self, bytes: &[u8]);
+    /// Takes a line for the session's log.
+    fn note(&mut self, text: &str);
+    /// The first start of this process succeeded or failed. Called once.
+    fn started(&mut self, outcome: Result<(), &StartFailure>);
+}

@@ -1,0 +1,124 @@
+//! The words for what went wrong: causes of the core as messages that say what to do, with drowse's error data.
+
+use drowse_core::lifecycle::Unavailable;
+use drowse_core::link::{Cause, Failure, Ran};
+use drowse_core::server::StartError;
+use serde_json::{Value, json};
+
+/// The JSON-RPC code of all errors that drowse itself reports; `data.drowse.kind` tells them apart. It lies outside
+/// the range that JSON-RPC and MCP reserve (basic/index, Error Codes).
+pub(super) const CODE: i32 = -31000;
+
+/// An error for a caller.
+pub(super) struct Explained {
+    pub(super) message: String,
+    /// The `data` member, as JSON.
+    pub(super) data: String,
+}
+
+/// What is known around a failure.
+#[derive(Default)]
+pub(super) struct Circumstances<'c> {
+    pub(super) start: Option<&'c str>,
+    pub(super) stderr: Option<&'c str>,
+    pub(super) retry_at_ms: Option<u64>,
+    pub(super) limit: usize,
+}
+
+/// Explains the failure of a request.
+pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained {
+    let mut more = Vec::new();
+    let message = match failure.cause {
+        Cause::TimedOut => match failure.ran {
+            Ran::No => {
+                "the server took no request within the time-out; nothing ran (is it stuck? `restart` helps)"
+            }
+            Ran::Unknown => {
+                "the server did not answer within the time-out; the request was cancelled and the session lives \
+                 (give it more time with --timeout)"
+            }
+        }
+        .to_owned(),
+        Cause::Cancelled => "the request was cancelled".to_owned(),
+        Cause::ServerLost => {
+            "the server ended during the request; the next call starts a fresh one".to_owned()
+        }
+        Cause::StartFailed => around.start.unwrap_or("the server could not be started").to_owned(),
+        Cause::BackingOff => backing_off(around.start),
+        Cause::ShuttingDown => "the session is being closed".to_owned(),
+        Cause::Unauthorized => "the server refused the credentials".to_owned(),
+        Cause::Expired => "the server ended the session; `restart` begins a new one".to_owned(),
+        Cause::TooLarge => {
+            more.push(("limit", json!(around.limit)));
+            format!(
+                "the answer is longer than the limit of {} MiB; ask for less, the session lives",
+                around.limit >> 20
+            )
+        }
+        Cause::InvalidAnswer => "the server's answer is not a valid message; see the session's log".to_owned(),
+        Cause::NotPersisted => {
+            "the session's state could not be written, so its server was not started: make room on the disk, or \
+             make the directory writable"
+                .to_owned()
+        }
+        _ => "the request failed".to_owned(),
+    };
+    if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
+        && let Some(stderr) = around.stderr
+    {
+        more.push(("stderr", json!(stderr)));
+    }
+    if let (Cause::BackingOff, Some(at)) = (failure.cause, around.retry_at_ms) {
+        more.push(("retryAt", json!(at)));
+    }
+    with_data(message, failure.cause.kind(), failure.ran.name(), more)
+}
+
+/// Explains why an operation was not accepted.
+pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Explained {
+    let cause = match why {
+        Unavailable::BackingOff(_) => Cause::BackingOff,
+        Unavailable::ShuttingDown => Cause::ShuttingDown,
+        Unavailable::Unauthorized => Cause::Unauthorized,
+        Unavailable::Expired => Cause::Expired,
+    };
+    failure(Failure { cause, ran: Ran::No }, around)
+}
+
+/// An error of drowse's own that never reached the server.
+pub(super) fn refused(message: String, kind: &str) -> Explained {
+    with_data(message, kind, Ran::No.name(), Vec::new())
+}
+
+/// Why a start failed, for people.
+pub(super) fn start_error(error: StartError, spawn: Option<&str>, connect_secs: u64) -> String {
+    use drowse_core::negotiate::NegotiationError as N;
+    match error {
+        StartError::NotPersisted => {
+            "the session's state could not be written, so its server was not started: \
+                                     make room on the disk, or make the directory writable"
+                .to_owned()
+        }
+        StartError::NotSpawned => spawn.unwrap_or("the server could not be started").to_owned(),
+        StartError::Negotiation(N::TimedOut) => format!(
+            "the server did not answer the handshake within {connect_secs} s: is it an MCP server on stdio?"
+        ),
+        StartError::Negotiation(N::Ended) => {
+            "the server ended before it answered the handshake: see its stderr".to_owned()
+        }
+        StartError::Negotiation(error) => error.to_string(),
+    }
+}
+
+fn backing_off(start: Option<&str>) -> String {
+    let why = start.map_or(String::new(), |text| format!(" (last: {text})"));
+    format!("the server keeps crashing{why}; wait a moment, or `restart` the session to try at once")
+}
+
+fn with_data(message: String, kind: &str, ran: &str, more: Vec<(&str, Value)>) -> Explained {
+    let mut data = json!({"kind": kind, "ran": ran});
+    for (name, value) in more {
+        data[name] = value;
+    }
+    Explained { message, data: json!({"drowse": data}).to_string() }
+}

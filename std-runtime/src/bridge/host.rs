@@ -1,0 +1,206 @@
+//! The surroundings of a real bridge: processes, the state record, the session's log, the pipe to the starter.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::rc::Rc;
+
+use drowse_core::lifecycle::{Exit, PublicState};
+
+use crate::home::{Home, SessionName};
+use crate::log::SessionLog;
+use crate::process::{self, Launch, ProcessIdentity, TreeControl};
+use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
+use crate::wire::{BridgeConfig, Failed, Kind, Ready, StartReport};
+
+use super::backend::{Backend, Control, Facts, Host, LocalFuture, StartFailure};
+
+pub(super) struct BridgeHost {
+    home: Home,
+    name: SessionName,
+    launch: Launch,
+    identity: ProcessIdentity,
+    log: Option<SessionLog>,
+    /// The beginning of a line of stderr whose end has not come.
+    partial: Vec<u8>,
+    /// Where the starter waits.
+    ready: Option<File>,
+    /// The starter's lock, ours too until the server is ready.
+    lock: Option<OwnedFd>,
+}
+
+impl BridgeHost {
+    pub(super) fn new(
+        config: &BridgeConfig,
+        home: Home,
+        name: SessionName,
+        identity: ProcessIdentity,
+        log: Option<SessionLog>,
+        ready: File,
+        lock: OwnedFd,
+    ) -> Self {
+        Self {
+            home,
+            name,
+            launch: Launch {
+                command: config.command.clone(),
+                args: config.args.clone(),
+                cwd: config.cwd.clone(),
+                env: config.env.clone(),
+                marker: String::new(),
+            },
+            identity,
+            log,
+            partial: Vec::new(),
+            ready: Some(ready),
+            lock: Some(lock),
+        }
+    }
+
+    fn report(&mut self, report: &StartReport) {
+        if let (Some(mut ready), Ok(mut line)) = (self.ready.take(), serde_json::to_vec(report)) {
+            line.push(b'\n');
+            // A starter that is gone does not need the answer.
+            let _ = ready.write_all(&line);
+        }
+    }
+
+    /// Tells the starter why there is no bridge.
+    pub(super) fn fail(ready: File, kind: Kind, message: String) {
+        let report = StartReport::Failed(Failed { kind, message, stderr: None });
+        if let Ok(mut line) = serde_json::to_vec(&report) {
+            line.push(b'\n');
+            let _ = (&ready).write_all(&line);
+        }
+    }
+}
+
+impl Host for BridgeHost {
+    fn persist(&mut self, facts: &Facts) -> io::Result<()> {
+        let state = match facts.record.state {
+            // A bridge that was told to stop leaves a session that sleeps; whoever forgets a session removes its
+            // records himself.
+            PublicState::Closed => State::Idle,
+            other => state(other),
+        };
+        if facts.record.state == PublicState::Connecting && !facts.record.ended {
+            self.launch.marker = process::new_marker();
+        }
+        let record = StateRecord {
+            schema: SCHEMA,
+            generation: facts.record.generation,
+            marker: self.launch.marker.clone(),
+            state,
+            since: record::now_ms(),
+            bridge: Some(self.identity.clone()),
+            server_pid: facts.server_pid,
+            ended: facts.record.ended,
+            era: facts.revision.map(|revision| EraMemory {
+                era: revision.era().name().to_owned(),
+                protocol_version: revision.name().to_owned(),
+            }),
+            crashes: facts.crashes.clone(),
+            retry_at: facts.retry_at,
+            message: facts.message.clone(),
+            stderr: facts.stderr.clone(),
+        };
+        record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)
+    }
+
+    fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
+        let tree = process::launch(&self.launch).map_err(|error| error.to_string())?;
+        Ok(Backend {
+            input: Box::new(tree.stdin),
+            output: Box::new(tree.stdout),
+            errors: Some(Box::new(tree.stderr)),
+            control: Rc::new(Processes(tree.control)),
+        })
+    }
+
+    fn server_errors(&mut self, bytes: &[u8]) {
+        let Some(log) = &mut self.log else { return };
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.partial.extend_from_slice(part);
+            // A line without end is cut: it must not gather in memory.
+            if part.ends_with(b"\n") || self.partial.len() > 16 << 10 {
+                let line = self.partial.strip_suffix(b"\n").unwrap_or(&self.partial);
+                // A full disk costs the log, not the session.
+                let _ = log.server(line);
+                self.partial.clear();
+            }
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if let Some(log) = &mut self.log {
+            let _ = log.drowse(text);
+        }
+    }
+
+    fn started(&mut self, outcome: Result<(), &StartFailure>) {
+        match outcome {
+            Ok(()) => {
+                let pid = std::process::id();
+                // First the lock, then the word: whoever reads it may take the lock at once.
+                self.lock = None;
+                self.report(&StartReport::Ready(Ready { pid }));
+            }
+            Err(failure) => {
+                let kind = if failure.timed_out { Kind::Timeout } else { Kind::StartFailed };
+                self.report(&StartReport::Failed(Failed {
+                    kind,
+                    message: failure.message.clone(),
+                    stderr: failure.stderr.clone(),
+                }));
+            }
+        }
+    }
+}
+
+struct Processes(TreeControl);
+
+impl Control for Processes {
+    fn pid(&self) -> Option<u32> {
+        Some(self.0.pid())
+    }
+
+    fn exited(&self) -> LocalFuture<'_, Exit> {
+        Box::pin(async {
+            let status = self.0.exited().await;
+            match (status.code(), status.signal()) {
+                (Some(code), _) => Exit::Status(code),
+                (None, Some(signal)) => Exit::Signal(signal),
+                (None, None) => Exit::Status(-1),
+            }
+        })
+    }
+
+    fn terminate(&self) {
+        self.0.terminate();
+    }
+
+    fn kill(&self) {
+        self.0.kill();
+    }
+
+    fn gone(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.0.gone())
+    }
+}
+
+fn state(state: PublicState) -> State {
+    match state {
+        PublicState::Dormant => State::Dormant,
+        PublicState::Connecting => State::Connecting,
+        PublicState::Live => State::Live,
+        PublicState::Suspended => State::Suspended,
+        PublicState::Idle => State::Idle,
+        PublicState::Disconnected => State::Disconnected,
+        PublicState::Reconnecting => State::Reconnecting,
+        PublicState::Crashed => State::Crashed,
+        PublicState::Unauthorized => State::Unauthorized,
+        PublicState::Expired => State::Expired,
+        PublicState::Closed => State::Closed,
+    }
+}

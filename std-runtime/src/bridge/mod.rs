@@ -1,0 +1,219 @@
+//! The bridge: the process that owns a session's server while it is awake, and serves it on a Unix socket.
+//!
+//! [`serve`] is the whole program: it reads its configuration from its standard input, takes the session's lock,
+//! listens, runs the [`Hub`] until that is retired, and leaves nothing behind. The steps are those of
+//! docs/wake-protocol.md (B1 to B5, D1 to D3); the decisions are the core's.
+
+mod backend;
+mod explain;
+mod host;
+mod hub;
+mod intake;
+mod outlet;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::ExitCode;
+
+use drowse_core::era::{Pin, Revision};
+use drowse_core::lifecycle;
+use drowse_core::link::Allowance;
+use drowse_core::negotiate::Limits;
+use drowse_core::server;
+use drowse_core::time::Duration;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::home::{Home, SessionName};
+use crate::lock::Lock;
+use crate::log::{self, SessionLog};
+use crate::process::{self, ProcessIdentity};
+use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
+
+pub use backend::{Backend, Control, Facts, Host, LocalFuture, StartFailure};
+pub use hub::{Hub, HubConfig};
+
+use host::BridgeHost;
+
+/// How many requests may be under way at once; more wait on their connections.
+const SLOTS: usize = 256;
+/// How long connections may take to read the goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Runs the bridge. Its standard input holds one [`BridgeConfig`], its standard output is where the starter waits for
+/// one line, a [`crate::wire::StartReport`].
+///
+/// To be called on the main thread, before anything was opened: inherited descriptors are closed.
+#[must_use]
+pub fn serve() -> ExitCode {
+    // Who starts a bridge may end with its terminal; the bridge does not.
+    let _ = rustix::process::setsid();
+    let mut text = Vec::new();
+    let config = io::stdin()
+        .lock()
+        .read_to_end(&mut text)
+        .and_then(|_| serde_json::from_slice::<BridgeConfig>(&text).map_err(io::Error::other));
+    let Ok(ready) = rustix::io::fcntl_dupfd_cloexec(io::stdout().as_fd(), 3).map(File::from) else {
+        return ExitCode::FAILURE;
+    };
+    match config {
+        Ok(config) => match run(config, ready) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err((ready, message)) => {
+                if let Some(ready) = ready {
+                    BridgeHost::fail(ready, Kind::Storage, message);
+                }
+                ExitCode::FAILURE
+            }
+        },
+        Err(error) => {
+            BridgeHost::fail(ready, Kind::InvalidRequest, format!("the bridge's configuration: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Refused = (Option<File>, String);
+
+fn run(config: BridgeConfig, ready: File) -> Result<(), Refused> {
+    let prepared = prepare(&config, &ready).and_then(|prepared| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| ("starting the runtime", error))?;
+        let identity = ProcessIdentity::of_self().map_err(|error| ("looking at this process", error))?;
+        Ok((prepared, runtime, identity))
+    });
+    let (Prepared { home, name, log, lock, bridge_lock }, runtime, identity) = match prepared {
+        Ok(prepared) => prepared,
+        Err((what, error)) => return Err((Some(ready), format!("{what}: {error}"))),
+    };
+    let host = BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock);
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, serve_session(&config, &home, &name, host));
+    // The lock B is the last thing to go: whoever waits for it finds nothing of us.
+    drop(runtime);
+    drop(bridge_lock);
+    outcome.map_err(|error| (None, error.to_string()))
+}
+
+struct Prepared {
+    home: Home,
+    name: SessionName,
+    log: Option<SessionLog>,
+    lock: OwnedFd,
+    bridge_lock: Lock,
+}
+
+/// B1, and making this process fit to own a server.
+fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static str, io::Error)> {
+    use std::os::fd::AsRawFd;
+    process::close_descriptors_from(3, &[config.lock_fd, ready.as_raw_fd()])
+        .map_err(|error| ("closing inherited files", error))?;
+    let lock = process::adopt_descriptor(config.lock_fd).map_err(|error| ("taking over the lock", error))?;
+    let name =
+        SessionName::new(&config.session).map_err(|error| ("the session's name", io::Error::other(error)))?;
+    let home = Home::resolved(config.home.clone(), config.runtime.clone());
+    let log = SessionLog::open(home.log_file(&name), log::DEFAULT_CAP).ok();
+    process::detach_standard_streams(log.as_ref().map(|log| log.file().as_fd()))
+        .map_err(|error| ("detaching from the starter", error))?;
+    // A working directory that somebody unmounts or removes is not ours to hold.
+    let _ = std::env::set_current_dir(Path::new("/"));
+    process::become_subreaper().map_err(|error| ("becoming the reaper of the server's processes", error))?;
+    let bridge_lock = match Lock::try_acquire(&home.bridge_lock(&name)) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return Err(("taking the session's lock", io::Error::other("another bridge has it"))),
+        Err(error) => return Err(("taking the session's lock", io::Error::other(error))),
+    };
+    Ok(Prepared { home, name, log, lock, bridge_lock })
+}
+
+/// B2 to D3.
+async fn serve_session(
+    config: &BridgeConfig,
+    home: &Home,
+    name: &SessionName,
+    host: BridgeHost,
+) -> io::Result<()> {
+    let address = home.socket(name)?;
+    // The lock says that nobody listens there.
+    match std::fs::remove_file(address.as_path()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = bind(address.as_path())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+
+    let hub = Hub::new(hub_config(config), Box::new(host));
+    hub.start();
+    loop {
+        tokio::select! {
+            biased;
+            () = hub.retired() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if is_ours(&stream) => {
+                    let hub = hub.clone();
+                    let (reader, writer) = stream.into_split();
+                    tokio::task::spawn_local(async move { hub.serve_connection(reader, writer).await });
+                }
+                Ok(_) => {}
+                // Out of descriptors: those in use have to end first.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            _ = terminate.recv() => hub.close(),
+            _ = interrupt.recv() => hub.close(),
+            _ = hangup.recv() => hub.close(),
+        }
+    }
+    // D3. Whoever was not said hello to by now comes again.
+    let _ = std::fs::remove_file(address.as_path());
+    drop(listener);
+    let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
+    Ok(())
+}
+
+/// Only its owner may connect, from the first moment on.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let mask = rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(mask);
+    listener
+}
+
+fn is_ours(stream: &tokio::net::UnixStream) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == us || peer.uid() == 0)
+}
+
+fn hub_config(config: &BridgeConfig) -> HubConfig {
+    let millis = Duration::from_millis;
+    let revision = config.era.as_ref().and_then(|memory| Revision::from_name(&memory.protocol_version));
+    let grace = millis(config.stop_grace_ms);
+    HubConfig {
+        server: server::Config {
+            pin: config.mcp_version.as_deref().and_then(Pin::from_name).unwrap_or_default(),
+            remembered: revision.map(Revision::era),
+            limits: Limits { connect: millis(config.connect_timeout_ms), ..Limits::default() },
+            lifecycle: lifecycle::Config {
+                idle: (config.idle_timeout_secs > 0).then(|| Duration::from_secs(config.idle_timeout_secs)),
+                input_grace: grace,
+                terminate_grace: grace,
+                ..lifecycle::Config::default()
+            },
+            keepalive: (config.keepalive_secs > 0).then(|| Duration::from_secs(config.keepalive_secs)),
+            allowance: Allowance {
+                quiet: millis(config.timeout_ms),
+                total: millis(config.max_timeout_ms.max(config.timeout_ms)),
+            },
+        },
+        slots: SLOTS,
+        limit: MAX_MESSAGE,
+        generation: config.generation,
+        crashes: config.crashes.clone(),
+        revision,
+        now_micros: crate::record::now_ms().saturating_mul(1000),
+    }
+}
