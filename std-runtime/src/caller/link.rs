@@ -152,6 +152,12 @@ pub(super) struct Link {
 }
 
 impl Link {
+    #[cfg(test)]
+    pub(super) fn over(socket: std::os::unix::net::UnixStream) -> Self {
+        socket.set_nonblocking(true).unwrap();
+        Self { socket: socket.into(), lines: LineBuffer::default(), ended: false }
+    }
+
     /// Gives bytes to the kernel, as many as it takes now.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         send(&self.socket, bytes)

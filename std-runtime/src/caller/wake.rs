@@ -173,12 +173,12 @@ impl Sessions {
         present: Present,
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
+        let patience = record.settings.connect_timeout().saturating_add(record.settings.stop_limit());
         let look = || match present {
-            Present::Use => self.greet(name, wait, PATIENCE),
+            Present::Use => self.greet(name, wait, PATIENCE.min(patience)),
             Present::Avoid => Ok(Greeting::Absent),
         };
         let mut greeting = look()?;
-        let patience = record.settings.connect_timeout().saturating_add(record.settings.stop_limit());
         let mut seen = self.progress(name);
         // C4.
         loop {
