@@ -1,4 +1,5 @@
 //! Fixtures and harness of the acceptance tests.
 
 pub mod fixture;
+pub mod race;
 pub mod wake_model;
