@@ -146,7 +146,10 @@ impl Hub {
     #[must_use]
     pub fn new(config: HubConfig, host: Box<dyn Host>) -> Self {
         let slots = vec![Slot::EMPTY; config.slots].into_boxed_slice();
-        let crashes = CrashLog::from_times(config.crashes.iter().map(|ms| Instant::from_millis(*ms)));
+        let now = Instant::from_micros(config.now_micros);
+        // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
+        let crashes = config.crashes.iter().map(|ms| Instant::from_millis(*ms)).filter(|at| *at <= now);
+        let crashes = CrashLog::from_times(crashes);
         let server = Server::new(config.server, slots, config.generation, crashes);
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
@@ -186,6 +189,11 @@ impl Hub {
         self.with(|hub, inner, now| {
             inner.server.wake(now);
             hub.drive(inner, None);
+            // A start that may not happen is not waited for: the starter is told, and comes again.
+            if let Some(why) = inner.server.lifecycle().unavailable(now).filter(|_| !inner.retired) {
+                inner.failure = Some(inner.explain(|around| explain::unavailable(why, around)).message);
+                hub.retire(inner);
+            }
         });
     }
 

@@ -1,0 +1,133 @@
+//! A client of the bridge, by hand-written lines.
+
+use std::collections::VecDeque;
+
+use drowse_runtime::bridge::Hub;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
+};
+use tokio::task::spawn_local;
+
+const PIPE: usize = 64 << 10;
+
+/// A connection after its hello. Dropped, it is closed.
+pub(crate) struct Caller {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+    /// Messages that came while another one was waited for.
+    unread: VecDeque<Value>,
+    next_id: u64,
+}
+
+impl Caller {
+    pub(crate) async fn connect(hub: &Hub) -> Self {
+        let mut caller = Self::silent(hub);
+        caller
+            .line(
+                &json!({"drowse": {"hello": {"versions": [1], "client": "0", "verbatim": true}}}).to_string(),
+            )
+            .await;
+        let hello = caller.receive().await.expect("an answer to the hello");
+        assert_eq!(hello["drowse"]["hello"]["version"], 1, "{hello}");
+        caller
+    }
+
+    /// A connection that has not said hello.
+    pub(crate) fn silent(hub: &Hub) -> Self {
+        let (ours, theirs) = duplex(PIPE);
+        let hub = hub.clone();
+        spawn_local(async move {
+            let (reader, writer) = split(theirs);
+            hub.serve_connection(reader, writer).await;
+        });
+        let (reader, writer) = split(ours);
+        Self { reader: BufReader::new(reader), writer, unread: VecDeque::new(), next_id: 0 }
+    }
+
+    /// Writes a line as it stands. A bridge that is gone does not read it.
+    pub(crate) async fn line(&mut self, line: &str) {
+        let _ = self.writer.write_all(format!("{line}\n").as_bytes()).await;
+    }
+
+    /// The next message; `None` at the end of the connection.
+    pub(crate) async fn receive(&mut self) -> Option<Value> {
+        if let Some(message) = self.unread.pop_front() {
+            return Some(message);
+        }
+        self.read().await
+    }
+
+    async fn read(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line).await {
+            Ok(1..) => Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))),
+            _ => None,
+        }
+    }
+
+    /// Sends a request; its id. A member `_meta` of `params` is added to what every request has.
+    pub(crate) async fn send(&mut self, method: &str, params: Value) -> Value {
+        let id = json!(self.next_id);
+        self.next_id += 1;
+        self.send_as(&id, method, params).await;
+        id
+    }
+
+    /// The same, with an id of the test's choice.
+    pub(crate) async fn send_as(&mut self, id: &Value, method: &str, mut params: Value) {
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.line(&request.to_string()).await;
+    }
+
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
+        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
+    }
+
+    /// The answer to the request of that id; whatever else comes waits for [`receive`](Self::receive).
+    pub(crate) async fn answer(&mut self, id: &Value) -> Value {
+        let is_it = |message: &Value| message.get("method").is_none() && message["id"] == *id;
+        if let Some(place) = self.unread.iter().position(is_it) {
+            return self.unread.remove(place).unwrap();
+        }
+        loop {
+            let message = self.read().await.unwrap_or_else(|| panic!("no answer to {id}"));
+            if is_it(&message) {
+                return message;
+            }
+            self.unread.push_back(message);
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params).await;
+        self.answer(&id).await
+    }
+
+    /// Starts a call of a tool; its id.
+    pub(crate) async fn start(&mut self, tool: &str, arguments: Value) -> Value {
+        self.send("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Calls a tool that succeeds.
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let id = self.start(tool, arguments).await;
+        let answer = self.answer(&id).await;
+        assert!(answer.get("result").is_some(), "{answer}");
+        answer
+    }
+}
+
+/// `kind` and `ran` of a failure that drowse reports.
+#[track_caller]
+pub(crate) fn failure(answer: &Value) -> (&str, &str) {
+    let data = &answer["error"]["data"]["drowse"];
+    match (data["kind"].as_str(), data["ran"].as_str()) {
+        (Some(kind), Some(ran)) => (kind, ran),
+        _ => panic!("no failure of drowse's: {answer}"),
+    }
+}

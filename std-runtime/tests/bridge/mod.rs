@@ -1,0 +1,308 @@
+//! A hub between in-memory streams, on tokio's paused clock: a day passes in no time, and every instant is exact.
+//!
+//! [`Stage`] is the hub's surroundings and remembers all that happens there; `server` is the MCP server that it
+//! starts, `caller` a client of the bridge. Nothing here touches a file, a process or the real clock.
+
+mod caller;
+mod server;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use drowse_core::lifecycle::{self, Exit, PublicState};
+use drowse_core::server::Config;
+use drowse_runtime::bridge::{Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, StartFailure};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub(crate) use caller::{Caller, failure};
+pub(crate) use server::Script;
+
+/// When a test has hung: longer, on its own clock, than anything that is tested.
+const STALLED: Duration = Duration::from_secs(400 * 86_400);
+/// The idle period of most tests.
+pub(crate) const IDLE: Duration = Duration::from_secs(600);
+/// What the clock's granularity may add to each step.
+pub(crate) const TICK: Duration = Duration::from_millis(5);
+
+/// Runs a test on a paused clock that moves on whenever nothing else can.
+pub(crate) fn play(test: impl AsyncFnOnce()) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    tokio::task::LocalSet::new().block_on(&runtime.unwrap(), async {
+        assert!(tokio::time::timeout(STALLED, test()).await.is_ok(), "nothing happens any more");
+    });
+}
+
+/// Something that happened in or to a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    Started,
+    /// A message arrived.
+    Got(Value),
+    /// A tool began to run, with this tag.
+    Ran(String),
+    /// A running tool was cancelled.
+    Cancelled(String),
+    /// Its input ended.
+    InputClosed,
+    Terminated,
+    Killed,
+    Exited(Exit),
+}
+
+/// The surroundings of a hub, and what happened in them. A clone is the same stage.
+#[derive(Clone)]
+pub(crate) struct Stage(Rc<Shared>);
+
+struct Shared {
+    script: Script,
+    began: Instant,
+    events: RefCell<Vec<(Duration, Event)>>,
+    records: RefCell<Vec<(Duration, Facts)>>,
+    outcomes: RefCell<Vec<Result<(), StartFailure>>>,
+    processes: RefCell<Vec<Rc<server::Process>>>,
+    disk_full: Cell<bool>,
+    changed: Notify,
+}
+
+impl Stage {
+    pub(crate) fn new(script: Script) -> Self {
+        Self(Rc::new(Shared {
+            script,
+            began: Instant::now(),
+            events: RefCell::default(),
+            records: RefCell::default(),
+            outcomes: RefCell::default(),
+            processes: RefCell::default(),
+            disk_full: Cell::default(),
+            changed: Notify::new(),
+        }))
+    }
+
+    pub(crate) fn script(&self) -> &Script {
+        &self.0.script
+    }
+
+    /// A bridge on this stage, started.
+    pub(crate) fn bridge(&self, config: Config) -> Hub {
+        self.bridge_with(config, |_| {})
+    }
+
+    /// The same, with more to say about it. It goes on where the last one on this stage stopped, as a new process
+    /// does with the record of the last.
+    pub(crate) fn bridge_with(&self, config: Config, change: impl FnOnce(&mut HubConfig)) -> Hub {
+        let known = self.0.records.borrow().last().map(|(_, facts)| facts.clone());
+        let mut config = HubConfig {
+            server: config,
+            slots: 16,
+            limit: 1 << 20,
+            generation: known.as_ref().map_or(0, |facts| facts.record.generation),
+            crashes: known.as_ref().map_or_else(Vec::new, |facts| facts.crashes.clone()),
+            revision: known.as_ref().and_then(|facts| facts.revision),
+            // A real one starts with the time of day; it only has to be later than the last one's.
+            now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),
+        };
+        config.server.remembered =
+            config.server.remembered.or(config.revision.map(|revision| revision.era()));
+        change(&mut config);
+        let hub = Hub::new(config, Box::new(self.clone()));
+        hub.start();
+        hub
+    }
+
+    /// Since the test began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    pub(crate) fn fill_disk(&self, full: bool) {
+        self.0.disk_full.set(full);
+    }
+
+    pub(crate) fn note_event(&self, event: Event) {
+        self.0.events.borrow_mut().push((self.elapsed(), event));
+        self.0.changed.notify_waiters();
+    }
+
+    pub(crate) fn events(&self) -> Vec<(Duration, Event)> {
+        self.0.events.borrow().clone()
+    }
+
+    pub(crate) fn records(&self) -> Vec<(Duration, Facts)> {
+        self.0.records.borrow().clone()
+    }
+
+    pub(crate) fn outcomes(&self) -> Vec<Result<(), StartFailure>> {
+        self.0.outcomes.borrow().clone()
+    }
+
+    /// The states written down, each once where it repeats.
+    pub(crate) fn states(&self) -> Vec<PublicState> {
+        let mut states: Vec<PublicState> =
+            self.records().iter().map(|(_, facts)| facts.record.state).collect();
+        states.dedup();
+        states
+    }
+
+    pub(crate) fn starts(&self) -> usize {
+        self.events().iter().filter(|(_, event)| *event == Event::Started).count()
+    }
+
+    /// How often a tool ran with that tag.
+    pub(crate) fn runs(&self, tag: &str) -> usize {
+        self.events().iter().filter(|(_, event)| *event == Event::Ran(tag.into())).count()
+    }
+
+    /// When the server got messages of that method.
+    pub(crate) fn got(&self, method: &str) -> Vec<Duration> {
+        let events = self.events();
+        let matching = events.iter().filter(|(_, event)| match event {
+            Event::Got(message) => message["method"] == method,
+            _ => false,
+        });
+        matching.map(|(at, _)| *at).collect()
+    }
+
+    /// Every method that the servers got, in order; answers are `answer`.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        let events = self.events();
+        let methods = events.iter().filter_map(|(_, event)| match event {
+            Event::Got(message) => Some(message["method"].as_str().unwrap_or("answer").to_owned()),
+            _ => None,
+        });
+        methods.collect()
+    }
+
+    /// Waits until it is so.
+    pub(crate) async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        while !is_so(self) {
+            self.0.changed.notified().await;
+        }
+    }
+
+    /// Waits for a record with that state of the generation that is current then, and says when it was written.
+    pub(crate) async fn state(&self, wanted: PublicState) -> Duration {
+        let last = |stage: &Self| stage.records().last().map(|(at, facts)| (*at, facts.record.state));
+        self.until(|stage| last(stage).is_some_and(|(_, state)| state == wanted)).await;
+        last(self).map_or(Duration::ZERO, |(at, _)| at)
+    }
+
+    /// Waits until the server is ready, and says when that was.
+    pub(crate) async fn ready(&self) -> Duration {
+        self.state(PublicState::Live).await
+    }
+
+    /// The running server.
+    pub(crate) fn process(&self) -> Rc<server::Process> {
+        Rc::clone(self.0.processes.borrow().last().expect("a server was started"))
+    }
+
+    /// Sends a message as the running server.
+    pub(crate) fn server_says(&self, message: &Value) {
+        self.process().write(message.to_string());
+    }
+
+    /// Ends the running server as if it did so itself.
+    pub(crate) fn server_exits(&self, exit: Exit) {
+        let process = self.process();
+        process.end(self, exit);
+    }
+}
+
+impl Host for Stage {
+    fn persist(&mut self, facts: &Facts) -> io::Result<()> {
+        if self.0.disk_full.get() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.records.borrow_mut().push((self.elapsed(), facts.clone()));
+        self.0.changed.notify_waiters();
+        Ok(())
+    }
+
+    fn spawn(&mut self, generation: u64) -> Result<Backend, String> {
+        if self.0.script.cannot_start {
+            return Err("there is no such program".into());
+        }
+        assert_eq!(
+            self.0.records.borrow().last().map(|(_, facts)| (facts.record.generation, facts.record.ended)),
+            Some((generation, false)),
+            "a server is started only after its generation was written down",
+        );
+        let (process, input, output) = server::start(self);
+        self.0.processes.borrow_mut().push(Rc::clone(&process));
+        self.note_event(Event::Started);
+        Ok(Backend {
+            input: Box::new(input),
+            output: Box::new(output),
+            errors: None,
+            control: Rc::new(Controlled { stage: self.clone(), process }),
+        })
+    }
+
+    fn server_errors(&mut self, _bytes: &[u8]) {}
+
+    fn note(&mut self, _text: &str) {}
+
+    fn started(&mut self, outcome: Result<(), &StartFailure>) {
+        self.0.outcomes.borrow_mut().push(outcome.map_err(Clone::clone));
+    }
+}
+
+struct Controlled {
+    stage: Stage,
+    process: Rc<server::Process>,
+}
+
+impl Control for Controlled {
+    fn pid(&self) -> Option<u32> {
+        Some(self.process.pid)
+    }
+
+    fn exited(&self) -> LocalFuture<'_, Exit> {
+        Box::pin(self.process.ended())
+    }
+
+    fn terminate(&self) {
+        // Its tree is itself: a signal after its end reaches nobody.
+        if self.process.has_ended() {
+            return;
+        }
+        self.stage.note_event(Event::Terminated);
+        if !self.stage.script().ignores_terminate {
+            self.process.end(&self.stage, Exit::Signal(15));
+        }
+    }
+
+    fn kill(&self) {
+        if self.process.has_ended() {
+            return;
+        }
+        self.stage.note_event(Event::Killed);
+        self.process.end(&self.stage, Exit::Signal(9));
+    }
+
+    fn gone(&self) -> LocalFuture<'_, ()> {
+        Box::pin(async {
+            self.process.ended().await;
+        })
+    }
+}
+
+/// A server that falls asleep after [`IDLE`].
+pub(crate) fn sleepy() -> Config {
+    with_idle(Some(IDLE))
+}
+
+/// A server with this idle period.
+pub(crate) fn with_idle(idle: Option<Duration>) -> Config {
+    Config { lifecycle: lifecycle::Config { idle, ..lifecycle::Config::default() }, ..Config::default() }
+}
+
+/// That something happened when it should: not a moment earlier, and no later than the clock's granularity.
+#[track_caller]
+pub(crate) fn assert_at(at: Duration, expected: Duration) {
+    assert!(at >= expected && at <= expected + TICK, "at {at:?}, not at {expected:?}");
+}

@@ -1,0 +1,242 @@
+//! The MCP server on the stage: one task, either era, well-behaved save where its [`Script`] says otherwise.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use drowse_core::era::Era;
+use drowse_core::lifecycle::Exit;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{AbortHandle, spawn_local};
+
+use super::{Event, Stage};
+
+/// Room in a pipe.
+const PIPE: usize = 64 << 10;
+
+/// How the server behaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Script {
+    pub(crate) era: Era,
+    /// It reads nothing before.
+    pub(crate) boot: Duration,
+    /// It stays for this long after its input was closed.
+    pub(crate) lingers: Duration,
+    pub(crate) ignores_input_end: bool,
+    pub(crate) ignores_terminate: bool,
+    /// It answers neither ping nor `server/discover`, once it is ready.
+    pub(crate) ignores_keepalive: bool,
+    /// It exits when it gets this method.
+    pub(crate) dies_on: Option<&'static str>,
+    /// There is no such program.
+    pub(crate) cannot_start: bool,
+}
+
+impl Script {
+    pub(crate) const fn of(era: Era) -> Self {
+        Self {
+            era,
+            boot: Duration::ZERO,
+            lingers: Duration::ZERO,
+            ignores_input_end: false,
+            ignores_terminate: false,
+            ignores_keepalive: false,
+            dies_on: None,
+            cannot_start: false,
+        }
+    }
+}
+
+/// One started server.
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    output: RefCell<Option<mpsc::UnboundedSender<String>>>,
+    ended: Cell<Option<Exit>>,
+    changed: Notify,
+    tasks: RefCell<Vec<AbortHandle>>,
+    /// Requests that run, by their id as text.
+    running: RefCell<Vec<(String, Rc<Notify>)>>,
+    initialized: Cell<bool>,
+}
+
+/// Starts a server; what comes back are the near ends of its pipes.
+pub(super) fn start(stage: &Stage) -> (Rc<Process>, DuplexStream, DuplexStream) {
+    let (input, theirs) = duplex(PIPE);
+    let (output, mut to_output) = duplex(PIPE);
+    let (sender, mut lines) = mpsc::unbounded_channel::<String>();
+    let process = Rc::new(Process {
+        pid: 1000 + u32::try_from(stage.starts()).unwrap(),
+        output: RefCell::new(Some(sender)),
+        ended: Cell::new(None),
+        changed: Notify::new(),
+        tasks: RefCell::default(),
+        running: RefCell::default(),
+        initialized: Cell::new(false),
+    });
+    spawn_local(async move {
+        while let Some(line) = lines.recv().await {
+            if to_output.write_all(format!("{line}\n").as_bytes()).await.is_err() {
+                break;
+            }
+        }
+    });
+    let (stage, serving) = (stage.clone(), Rc::clone(&process));
+    let task = spawn_local(async move { serve(&stage, &serving, theirs).await });
+    process.tasks.borrow_mut().push(task.abort_handle());
+    (process, input, output)
+}
+
+impl Process {
+    /// Writes a line, if the server still runs.
+    pub(crate) fn write(&self, line: String) {
+        if let Some(output) = &*self.output.borrow() {
+            let _ = output.send(line);
+        }
+    }
+
+    /// Closes its output while it stays.
+    pub(crate) fn close_output(&self) {
+        self.output.borrow_mut().take();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
+    pub(super) async fn ended(&self) -> Exit {
+        loop {
+            if let Some(exit) = self.ended.get() {
+                return exit;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    pub(super) fn end(&self, stage: &Stage, exit: Exit) {
+        if self.has_ended() {
+            return;
+        }
+        self.ended.set(Some(exit));
+        self.close_output();
+        stage.note_event(Event::Exited(exit));
+        self.changed.notify_waiters();
+        for task in self.tasks.borrow_mut().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
+    let script = *stage.script();
+    tokio::time::sleep(script.boot).await;
+    let mut lines = BufReader::new(input).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        stage.note_event(Event::Got(message.clone()));
+        if script.dies_on.is_some_and(|method| message["method"] == method) {
+            return process.end(stage, Exit::Status(3));
+        }
+        match (message["method"].as_str(), message.get("id")) {
+            (Some(method), Some(id)) => {
+                if let Some(answer) = request(stage, process, method, id, &message["params"]) {
+                    process.write(answer.to_string());
+                }
+            }
+            (Some("notifications/cancelled"), None) => {
+                let id = message["params"]["requestId"].to_string();
+                for (_, cancelled) in process.running.borrow().iter().filter(|(running, _)| *running == id) {
+                    cancelled.notify_one();
+                }
+            }
+            (Some("notifications/initialized"), None) => process.initialized.set(true),
+            _ => {}
+        }
+    }
+    stage.note_event(Event::InputClosed);
+    if script.ignores_input_end {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(script.lingers).await;
+    process.end(stage, Exit::Status(0));
+}
+
+fn request(stage: &Stage, process: &Rc<Process>, method: &str, id: &Value, params: &Value) -> Option<Value> {
+    let script = stage.script();
+    let result = |result: Value| Some(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    let error =
+        |code: i64| Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}));
+    let ready = !stage.outcomes().is_empty();
+    match (script.era, method) {
+        (Era::Legacy, "ping") | (Era::Modern, "server/discover") if script.ignores_keepalive && ready => None,
+        (Era::Legacy, "initialize") => result(json!({
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "staged", "version": "1"},
+        })),
+        (Era::Legacy, "ping") => result(json!({})),
+        (Era::Legacy, "server/discover") => error(-32601),
+        (Era::Modern, "server/discover") => result(json!({
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "ttlMs": 0,
+            "cacheScope": "private",
+        })),
+        (Era::Modern, "initialize" | "ping") => error(-32601),
+        (Era::Legacy, _) if !process.initialized.get() => error(-32600),
+        (_, "tools/call") => call(stage, process, id, params),
+        (_, "tools/list") => result(json!({"tools": []})),
+        (_, "resources/list") => result(json!({"resources": []})),
+        (_, "resources/templates/list") => result(json!({"resourceTemplates": []})),
+        (_, "resources/read") => result(json!({"contents": []})),
+        (_, "prompts/list") => result(json!({"prompts": []})),
+        (_, "prompts/get") => result(json!({"messages": []})),
+        (_, "completion/complete") => result(json!({"completion": {"values": []}})),
+        _ => error(-32601),
+    }
+}
+
+/// Tools: `echo`; `slow` answers after `seconds`, with progress every `every` seconds; `never` does not answer.
+fn call(stage: &Stage, process: &Rc<Process>, id: &Value, params: &Value) -> Option<Value> {
+    let arguments = &params["arguments"];
+    let tag = arguments["tag"].as_str().unwrap_or_default().to_owned();
+    stage.note_event(Event::Ran(tag.clone()));
+    let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": tag}]}})
+        .to_string();
+    if params["name"] == "echo" {
+        process.write(answer);
+        return None;
+    }
+    let seconds = if params["name"] == "slow" { arguments["seconds"].as_f64() } else { None };
+    let every = arguments["every"].as_f64().map(Duration::from_secs_f64);
+    let token = params["_meta"]["progressToken"].clone();
+    let cancelled = Rc::new(Notify::new());
+    process.running.borrow_mut().push((id.to_string(), Rc::clone(&cancelled)));
+    let (stage, serving) = (stage.clone(), Rc::clone(process));
+    let task = spawn_local(async move {
+        let end = async {
+            match seconds {
+                Some(seconds) => tokio::time::sleep(Duration::from_secs_f64(seconds)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let report = async {
+            let Some(every) = every else { return std::future::pending().await };
+            for progress in 1.. {
+                tokio::time::sleep(every).await;
+                let params = json!({"progressToken": token, "progress": progress});
+                let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+                serving.write(report.to_string());
+            }
+        };
+        tokio::select! {
+            () = end => serving.write(answer),
+            () = report => {}
+            () = cancelled.notified() => stage.note_event(Event::Cancelled(tag)),
+        }
+    });
+    process.tasks.borrow_mut().push(task.abort_handle());
+    None
+}
