@@ -215,8 +215,9 @@ impl Sessions {
         }
         // C5.
         let known = record::read_state(&self.home, name)?;
-        self.sweep(name, known.as_ref(), wait)?;
         fault::point("C5");
+        self.sweep(name, known.as_ref(), wait)?;
+        fault::point("C5-swept");
         self.unlink_socket(name)?;
         may_start(name, known.as_ref(), now_ms())?;
         // C6.

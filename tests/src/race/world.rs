@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,9 +23,7 @@ use tempfile::TempDir;
 use super::audit::Audit;
 use super::processes::{self, Role, SESSION, Seen, WORLD};
 use crate::fixture::journal::Journal;
-
-/// Nothing in these tests takes longer, on however busy a machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use crate::harness::{LIMIT, Watch, drowse, fixture};
 
 /// The end of a process that was asked for has this long to show.
 const ENDING: Duration = Duration::from_secs(20);
@@ -358,6 +355,45 @@ impl Session<'_> {
         }
     }
 
+    /// Waits until its log has this.
+    #[track_caller]
+    pub fn has_logged(&self, text: &str) {
+        let deadline = Instant::now() + LIMIT;
+        let mut watch = Watch::on(&self.world.home().session(&self.name)).expect("its directory");
+        while !self.log().contains(text) {
+            assert!(watch.changed(deadline).expect("inotify"), "not in the log: {text}\n{}", self.log());
+        }
+    }
+
+    /// Waits until the last server that was started has been told to go.
+    #[track_caller]
+    pub fn is_told_to_go(&self) {
+        self.writes(|audit| audit.lives.last().is_some_and(|life| life.told.is_some()));
+    }
+
+    /// Waits until a tool runs with this tag.
+    #[track_caller]
+    pub fn runs(&self, tag: &str) {
+        self.writes(|audit| audit.executions(tag) > 0);
+    }
+
+    /// Waits for the start of a server after `before` others; its process.
+    #[track_caller]
+    pub fn has_a_server(&self, before: usize) -> Seen {
+        let audit = self.writes(|audit| audit.lives.len() > before);
+        let pid = audit.lives[before].pid;
+        let server = self.servers().into_iter().find(|server| server.pid == pid);
+        server.unwrap_or_else(|| panic!("{pid} is gone\n{}", self.log()))
+    }
+
+    #[track_caller]
+    fn writes(&self, enough: impl Fn(&Audit) -> bool) -> Audit {
+        match self.journal.wait(LIMIT, |entries| enough(&Audit::of(entries))) {
+            Ok(entries) => Audit::of(&entries),
+            Err(error) => panic!("{error}\n{}", self.log()),
+        }
+    }
+
     /// Whether both of its locks are free.
     pub fn is_unlocked(&self) -> bool {
         let home = self.world.home();
@@ -403,7 +439,7 @@ pub fn outcome(reply: &Result<drowse_runtime::caller::Reply, CallError>, tag: &s
 
 /// No test waits longer for a call.
 pub fn wait() -> Wait<'static> {
-    Wait::at_most(PATIENCE)
+    Wait::at_most(LIMIT)
 }
 
 fn answered(result: &[u8], tag: &str) -> Outcome {
@@ -462,7 +498,7 @@ impl Ended {
             role: Role::Other,
             command: String::new(),
         });
-        if let Some(seen) = seen.filter(|seen| !seen.ends_within(PATIENCE)) {
+        if let Some(seen) = seen.filter(|seen| !seen.ends_within(LIMIT)) {
             let mut stuck = running;
             stuck.kill();
             let output = stuck.child.wait_with_output();
@@ -500,30 +536,4 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\nstdout: {}\nstderr: {}", self.status, self.out, self.err)
     }
-}
-
-/// The program, built as these tests are. It belongs to another package, so cargo does not build it for us.
-fn drowse() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let directory = programs();
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--package", "drowse", "--bin", "drowse"]);
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        if directory.file_name().is_some_and(|profile| profile == "release") {
-            build.arg("--release");
-        }
-        assert!(build.status().expect("run cargo").success(), "drowse cannot be built");
-        directory.join("drowse")
-    })
-}
-
-fn fixture() -> PathBuf {
-    programs().join("drowse-fixture")
-}
-
-/// Where cargo puts programs; tests are in a directory below.
-fn programs() -> PathBuf {
-    let test = std::env::current_exe().expect("the path of this test");
-    test.ancestors().nth(2).expect("target/<profile>/deps/<test>").to_owned()
 }
