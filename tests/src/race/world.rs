@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{
-    BRIDGE_COMMAND, BridgeProgram, CallError, Environment, Pin, Request, Sessions, Wait, Wanted, WantedTarget,
+    BRIDGE_COMMAND, BridgeProgram, CallError, Environment, Pin, Reply, Request, Sessions, Wait, Wanted,
+    WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
@@ -302,21 +303,22 @@ impl Session<'_> {
 
     /// Begins a call of the tool `tag` by the real command.
     pub fn command_begins(&self, tag: &str, faults: &str) -> Running {
-        self.command_begins_tool(&["tag", &format!("tag={tag}")], tag, faults)
+        self.command_begins_tool(&["tag", &format!("tag={tag}")], tag.to_owned(), faults)
     }
 
-    /// Begins a call of the tool `slow`.
+    /// Begins a call of the tool `slow`, which takes so many milliseconds.
     pub fn command_begins_slow(&self, ms: u64, tag: &str, faults: &str) -> Running {
-        self.command_begins_tool(&["slow", &format!("ms:={ms}"), &format!("tag={tag}")], tag, faults)
+        let words = ["slow", &format!("ms:={ms}"), &format!("tag={tag}")];
+        self.command_begins_tool(&words, slept(ms), faults)
     }
 
-    fn command_begins_tool(&self, tool: &[&str], tag: &str, faults: &str) -> Running {
+    fn command_begins_tool(&self, tool: &[&str], answer: String, faults: &str) -> Running {
         let at = self.at();
         let mut words = vec![at.as_str(), "tools-call"];
         words.extend_from_slice(tool);
         words.push("--json");
         let child = self.world.command(&words, faults).spawn().expect("run drowse");
-        Running { child, tag: tag.to_owned() }
+        Running { child, answer }
     }
 
     /// What `state.json` says.
@@ -429,10 +431,15 @@ pub fn request(params: &str) -> Request<'_> {
     Request { method: "tools/call", params, timeout: None, progress: None }
 }
 
-/// What became of a call with this tag.
-pub fn outcome(reply: &Result<drowse_runtime::caller::Reply, CallError>, tag: &str) -> Outcome {
+/// The params of a call of the tool `slow`.
+pub fn slow_params(ms: u64, tag: &str) -> String {
+    format!(r#"{{"name":"slow","arguments":{{"ms":{ms},"tag":"{tag}"}}}}"#)
+}
+
+/// What became of a call that is to be answered so; `slow` answers `slept` and its milliseconds, `tag` the tag.
+pub fn outcome(reply: &Result<Reply, CallError>, answer: &str) -> Outcome {
     match reply {
-        Ok(reply) => answered(reply.as_bytes(), tag),
+        Ok(reply) => answered(reply.as_bytes(), answer),
         Err(error) => Outcome::Failed(Typed::of(error)),
     }
 }
@@ -442,19 +449,25 @@ pub fn wait() -> Wait<'static> {
     Wait::at_most(LIMIT)
 }
 
-fn answered(result: &[u8], tag: &str) -> Outcome {
+fn answered(result: &[u8], wanted: &str) -> Outcome {
     let text = serde_json::from_slice::<Value>(result).ok();
     match text.as_ref().and_then(|result| result["content"][0]["text"].as_str()) {
-        Some(text) if text == tag => Outcome::Answered,
-        _ => Outcome::Broken(format!("{tag} was answered {}", String::from_utf8_lossy(result))),
+        Some(text) if text == wanted => Outcome::Answered,
+        _ => Outcome::Broken(format!("not answered {wanted} but {}", String::from_utf8_lossy(result))),
     }
+}
+
+/// What `slow` answers.
+pub fn slept(ms: u64) -> String {
+    format!("slept {ms}")
 }
 
 /// A command that runs.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    tag: String,
+    /// What it is to be answered.
+    answer: String,
 }
 
 impl Running {
@@ -470,9 +483,9 @@ impl Running {
 
     /// Waits for its end.
     pub fn outcome(self) -> Outcome {
-        let tag = self.tag.clone();
+        let answer = self.answer.clone();
         match Ended::of(self) {
-            Ok(ended) => ended.outcome(&tag),
+            Ok(ended) => ended.outcome(&answer),
             Err(hangs) => Outcome::Broken(hangs),
         }
     }
@@ -512,12 +525,12 @@ impl Ended {
         })
     }
 
-    fn outcome(&self, tag: &str) -> Outcome {
+    fn outcome(&self, answer: &str) -> Outcome {
         if self.status.signal() == Some(Signal::KILL.as_raw()) {
             return Outcome::Killed;
         }
         if self.status.success() {
-            return answered(self.out.as_bytes(), tag);
+            return answered(self.out.as_bytes(), answer);
         }
         let typed = (|| {
             let document: Value = serde_json::from_str(self.err.lines().last()?).ok()?;

@@ -4,7 +4,8 @@ use drowse_tests::harness::at_once;
 use drowse_tests::race::world::{Outcome, Session, Setup, World};
 use rustix::process::Signal;
 
-use crate::steps::{Before, SERVER, aftermath};
+use crate::aftermath;
+use crate::steps::{Before, SERVER};
 
 /// The starter dies right after the spawn, its bridge at a step of its start: the bridge holds L in between.
 #[test]
