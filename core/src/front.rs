@@ -42,6 +42,7 @@ impl Default for Front {
 
 /// What a line of a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Inbound {
     /// The hello, with a version that is spoken here: say so.
     Hello {
@@ -92,6 +93,7 @@ pub enum Inbound {
 
 /// What is wrong with a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Rejection {
     /// Not a message; the code is -32700 or -32600.
     Malformed(envelope::EnvelopeError),

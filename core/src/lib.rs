@@ -1,5 +1,6 @@
 //! The MCP session machine. No sockets, no clock, no allocator.
 #![no_std]
+#![forbid(unsafe_code)]
 #[cfg(test)]
 extern crate std;
 // The simulated host is shared with the integration tests, which know the crate by its name.
@@ -20,6 +21,8 @@ pub mod message;
 pub mod method;
 pub mod negotiate;
 pub mod server;
+#[cfg(feature = "embassy-sync")]
+pub mod shared;
 mod skim;
 pub mod span;
 pub mod splice;

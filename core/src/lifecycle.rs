@@ -135,6 +135,7 @@ impl Default for Config {
 
 /// How a server process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Exit {
     /// With this status.
     Status(i32),
@@ -202,6 +203,7 @@ enum State {
 
 /// What is to be done about the process and the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Effect {
     /// Write this record; acknowledge with `handle_persisted` or `handle_persist_failed`.
     Persist(Record),
@@ -222,6 +224,7 @@ pub enum Effect {
 
 /// What is written down about a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {
     /// Its state.
     pub state: PublicState,
@@ -233,6 +236,7 @@ pub struct Record {
 
 /// Why an operation is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Unavailable {
     /// The server keeps crashing; not before this instant.
     BackingOff(Instant),

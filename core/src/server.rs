@@ -60,6 +60,7 @@ impl Default for Config {
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Operation {
     /// Its method.
     pub method: Method,
@@ -69,6 +70,7 @@ pub struct Operation {
 
 /// Why an operation was not accepted. Nothing changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Refusal {
     /// As many operations as there are slots are under way: take it back later.
     Full,
@@ -78,6 +80,7 @@ pub enum Refusal {
 
 /// What the adapter has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Action {
     /// Write this record; then `handle_persisted` or `handle_persist_failed`.
     Persist(Record),
@@ -123,6 +126,7 @@ pub enum Action {
 
 /// What a frame of the server was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Outcome {
     /// The answer to a caller's request, to be rewritten by [`crate::splice::answer`]. Takes the key back.
     Deliver {
@@ -169,6 +173,7 @@ pub enum Outcome {
 
 /// Why a frame was ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Ignored {
     /// It is not a message.
     Malformed(EnvelopeError),
@@ -184,6 +189,7 @@ pub enum Ignored {
 
 /// Why the last start failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum StartError {
     /// The record could not be written.
     NotPersisted,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,6 +23,8 @@ pub const SCHEMA: u32 = 1;
 
 /// A record larger than this is not ours.
 const MAX_RECORD: u64 = 16 << 20;
+/// Most records are smaller than this.
+const USUAL_RECORD: usize = 4 << 10;
 
 /// Where a session's command comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -450,17 +452,17 @@ struct SchemaOnly {
 /// Reads a document; `None` if there is no file.
 pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(HomeError::io("open", path, e).into()),
     };
-    let len = file.metadata().map_err(|e| HomeError::io("look at", path, e))?.size();
-    if len > MAX_RECORD {
-        return Err(malformed(format!("{len} bytes, more than any record has")));
+    // Straight into the buffer, without asking how large the file is: a list reads two for each session.
+    let mut bytes = Vec::with_capacity(USUAL_RECORD);
+    file.take(MAX_RECORD + 1).read_to_end(&mut bytes).map_err(|e| HomeError::io("read", path, e))?;
+    if bytes.len() as u64 > MAX_RECORD {
+        return Err(malformed(format!("more than {MAX_RECORD} bytes, larger than any record")));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
-    file.read_to_end(&mut bytes).map_err(|e| HomeError::io("read", path, e))?;
     if bytes.is_empty() && T::MAY_BE_EMPTY {
         return Ok(None);
     }
@@ -518,7 +520,7 @@ fn plain(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -616,7 +618,7 @@ mod tests {
         fs::write(home.state_file(&name), "").unwrap();
         assert_eq!(read_state(&home, &name).unwrap(), None);
         File::create(home.session_file(&name)).unwrap().set_len(MAX_RECORD + 1).unwrap();
-        assert!(read_session(&home, &name).unwrap_err().to_string().contains("more than any record"));
+        assert!(read_session(&home, &name).unwrap_err().to_string().contains("larger than any record"));
     }
 
     #[test]

@@ -31,6 +31,7 @@ use super::backend::{Backend, Control, Facts, Host, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
+use crate::fault;
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -420,6 +421,9 @@ impl Hub {
     ) -> Flow {
         match inner.server.submit(now, operation) {
             Ok(key) => {
+                if inner.server.is_stopping() {
+                    fault::point("D2");
+                }
                 let payload = Payload {
                     connection,
                     method: operation.method,
@@ -635,6 +639,12 @@ impl Hub {
                 if inner.running.as_ref().is_some_and(|running| running.generation == generation) {
                     inner.running = None;
                     inner.server.handle_tree_gone(now);
+                    let waiting = inner.payloads.iter().flatten().filter(|payload| !payload.sent).count();
+                    if waiting > 0 && inner.server.state() == PublicState::Connecting {
+                        inner.host.note(&format!(
+                            "started again: {waiting} requests came while the server was being ended"
+                        ));
+                    }
                     hub.drive(inner, None);
                 }
             });

@@ -26,6 +26,7 @@ use drowse_core::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
@@ -126,6 +127,7 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static st
         Ok(None) => return Err(("taking the session's lock", io::Error::other("another bridge has it"))),
         Err(error) => return Err(("taking the session's lock", io::Error::other(error))),
     };
+    fault::point("B1");
     Ok(Prepared { home, name, log, lock, bridge_lock })
 }
 
@@ -143,6 +145,7 @@ async fn serve_session(
         _ => {}
     }
     let listener = bind(address.as_path())?;
+    fault::point("B2");
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -169,7 +172,9 @@ async fn serve_session(
         }
     }
     // D3. Whoever was not said hello to by now comes again.
+    fault::point("D3");
     let _ = std::fs::remove_file(address.as_path());
+    fault::point("D3-unlinked");
     drop(listener);
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     Ok(())

@@ -19,6 +19,7 @@ use super::error::CallError;
 use crate::config::ConfigError;
 use crate::credential::Credentials;
 use crate::expand::expand;
+use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::lock::Lock;
 use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, StateRecord};
@@ -169,6 +170,7 @@ pub(super) fn start(
     let failed = |what: String| CallError::BridgeFailed { name: name.clone(), what, log: log.clone() };
     let Launched { mut report, child } =
         launcher.launch(&mut config, lock, &log).map_err(|e| failed(e.to_string()))?;
+    fault::point("C6");
     let mut bridge = Started { child };
     let mut text = Vec::new();
     let mut chunk = [0; 4096];

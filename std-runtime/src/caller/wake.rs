@@ -16,6 +16,7 @@ use super::error::CallError;
 use super::link::{Cut, Greeting, Link, Unanswered, greet};
 use super::start::{Report, Started, bridge_config, start};
 use crate::credential;
+use crate::fault;
 use crate::home::{HomeError, SessionName};
 use crate::lock::{Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
@@ -145,7 +146,9 @@ impl Sessions {
 
     /// C3: lock L.
     pub(super) fn lock(&self, name: &SessionName, wait: Wait<'_>) -> Result<Lock, CallError> {
-        Ok(Lock::acquire(&self.home.start_lock(name), wait)?)
+        let lock = Lock::acquire(&self.home.start_lock(name), wait)?;
+        fault::point("C3");
+        Ok(lock)
     }
 
     /// What is wanted of the session, which must exist.
@@ -173,12 +176,12 @@ impl Sessions {
         present: Present,
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
+        let patience = record.settings.connect_timeout().saturating_add(record.settings.stop_limit());
         let look = || match present {
-            Present::Use => self.greet(name, wait, PATIENCE),
+            Present::Use => self.greet(name, wait, PATIENCE.min(patience)),
             Present::Avoid => Ok(Greeting::Absent),
         };
         let mut greeting = look()?;
-        let patience = record.settings.connect_timeout().saturating_add(record.settings.stop_limit());
         let mut seen = self.progress(name);
         // C4.
         loop {
@@ -212,7 +215,9 @@ impl Sessions {
         }
         // C5.
         let known = record::read_state(&self.home, name)?;
+        fault::point("C5");
         self.sweep(name, known.as_ref(), wait)?;
+        fault::point("C5-swept");
         self.unlink_socket(name)?;
         may_start(name, known.as_ref(), now_ms())?;
         // C6.
@@ -242,6 +247,7 @@ impl Sessions {
             Attempt::Held(_) => return Ok(Holder::Gone),
             Attempt::Contended(contended) => contended,
         };
+        fault::point("C4");
         loop {
             let limited = wait.no_later_than(limit);
             let mut interest = vec![(contended.as_fd(), PollFlags::IN)];
