@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +17,7 @@ use std::thread;
 use rustix::event::PollFlags;
 
 use crate::home::HomeError;
+use crate::process::ProcessIdentity;
 use crate::wait::{Wait, Woken};
 
 /// Why a lock could not be taken.
@@ -120,6 +121,18 @@ impl Lock {
         number
     }
 
+    /// Writes down for whom the lock is held, for those who wait for it: a bridge that inherited it. What an
+    /// earlier holder wrote stays until then, so it is to be checked against the process.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn note(&self, holder: &ProcessIdentity) -> io::Result<()> {
+        let mut text = serde_json::to_vec(holder)?;
+        text.push(b'\n');
+        self.file.set_len(0)?;
+        self.file.write_all_at(&text, 0)
+    }
+
     /// A second handle of the same lock: it is free when both are gone.
     #[must_use]
     pub fn share(&self) -> Self {
@@ -198,6 +211,25 @@ impl AsFd for Contended {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.over.as_fd()
     }
+}
+
+/// What was noted in a lock's file, if anything.
+#[must_use]
+pub fn noted(path: &Path) -> Option<ProcessIdentity> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Whether a process has a lock's file open: without that it cannot hold the lock. `None` if the kernel does
+/// not tell.
+pub(crate) fn is_open_in(path: &Path, pid: u32) -> Option<bool> {
+    let wanted = std::fs::metadata(path).ok()?;
+    let mut descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    Some(descriptors.any(|descriptor| {
+        // Following the link leads to the open file itself, whatever it is called by now.
+        descriptor
+            .and_then(|descriptor| std::fs::metadata(descriptor.path()))
+            .is_ok_and(|file| (file.dev(), file.ino()) == (wanted.dev(), wanted.ino()))
+    }))
 }
 
 fn open(path: &Path) -> Result<File, HomeError> {
@@ -312,6 +344,23 @@ mod tests {
         let wait = Wait::at_most(Duration::from_secs(10));
         assert_eq!(wait.poll(&[(contended.as_fd(), PollFlags::IN)]).unwrap(), Woken::Ready);
         heir.wait().unwrap();
+    }
+
+    #[test]
+    fn a_note_says_who_and_the_process_table_whether_it_is_true() {
+        let (_dir, path) = file();
+        assert_eq!(noted(&path), None);
+        let held = Lock::try_acquire(&path).unwrap().unwrap();
+        assert_eq!(noted(&path), None);
+        let me = ProcessIdentity::of_self().unwrap();
+        held.note(&ProcessIdentity { boot_id: "x".repeat(500), ..me.clone() }).unwrap();
+        held.note(&me).unwrap();
+        assert_eq!(noted(&path), Some(me.clone()));
+        assert_eq!(is_open_in(&path, me.pid), Some(true));
+        drop(held);
+        assert_eq!(noted(&path), Some(me.clone()));
+        assert_eq!(is_open_in(&path, me.pid), Some(false));
+        assert_eq!(is_open_in(&path, 0), None);
     }
 
     #[test]
