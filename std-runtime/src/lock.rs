@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use rustix::event::PollFlags;
 
 use crate::home::HomeError;
 use crate::process::ProcessIdentity;
+use crate::sys;
 use crate::wait::{Wait, Woken};
 
 /// Why a lock could not be taken.
@@ -107,18 +107,9 @@ impl Lock {
     /// Only that program gets it: the mark that keeps descriptors out of new programs is cleared in the
     /// child, so that whatever other threads start at the same time does not inherit it too. `command`
     /// itself holds the lock as well: drop it when the program is started.
-    #[allow(unsafe_code)]
     pub fn hand_down(&self, command: &mut Command) -> RawFd {
-        let file = Arc::clone(&self.file);
-        let number = file.as_raw_fd();
-        // SAFETY: between fork and exec the closure makes one fcntl call on a descriptor that it keeps open
-        // itself; it neither allocates nor takes a lock.
-        unsafe {
-            command.pre_exec(move || {
-                rustix::io::fcntl_setfd(&*file, rustix::io::FdFlags::empty()).map_err(io::Error::from)
-            });
-        }
-        number
+        sys::handover::hand_down(command, Arc::clone(&self.file));
+        self.file.as_raw_fd()
     }
 
     /// Writes down for whom the lock is held, for those who wait for it: a bridge that inherited it. What an
