@@ -339,6 +339,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.lifecycle.set_idle(idle);
     }
 
+    /// Another program is to take over: what is in flight is finished, nothing new is accepted, then the server sleeps.
+    pub fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.leave(now);
+    }
+
     /// Ends the server for good: its tree is ended, what is under way fails.
     pub fn close(&mut self, now: Instant) {
         self.now = now;
