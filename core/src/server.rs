@@ -283,7 +283,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if let (Some(id), true) = (error.id, error.is_response)
                     && let Some(wire) = json::as_u64(id.of(frame))
                 {
-                    self.link.handle_bad_answer(wire, Cause::InvalidAnswer);
+                    self.handle_bad_answer(wire, Cause::InvalidAnswer);
                 }
                 return Outcome::Ignored(Ignored::Malformed(error));
             }
@@ -323,7 +323,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.heard();
         if let Some(wire) = id.filter(|_| is_response).and_then(json::as_u64) {
-            self.link.handle_bad_answer(wire, Cause::TooLarge);
+            self.handle_bad_answer(wire, Cause::TooLarge);
         }
     }
 
@@ -493,12 +493,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
         let Some(negotiation) = &mut self.negotiation else { return Outcome::Ignored(Ignored::Internal) };
-        let question = if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize };
-        let heard = negotiation.handle_answer(self.now, question, frame, message);
+        let heard = negotiation.handle_answer(self.now, question_of(wire), frame, message);
         self.settle();
         match heard {
             Heard::Handshake(span) => Outcome::Handshake(span),
             Heard::Consumed | Heard::Other => Outcome::Ignored(Ignored::Internal),
+        }
+    }
+
+    fn handle_bad_answer(&mut self, wire: u64, cause: Cause) {
+        if wire & 0xffff != u64::from(OWN_INDEX) {
+            self.link.handle_bad_answer(wire, cause);
+        } else if let Some(negotiation) = &mut self.negotiation {
+            negotiation.handle_invalid_answer(self.now, question_of(wire), wire);
+            self.settle();
         }
     }
 
@@ -563,6 +571,11 @@ fn alive_question(id: u64, revision: Revision) -> Own {
         Era::Legacy => Own::Ping { id },
         Era::Modern => Own::Discover { id, revision },
     }
+}
+
+/// The question that one of our own messages put, by its wire id.
+const fn question_of(wire: u64) -> Question {
+    if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize }
 }
 
 /// Wire ids of our own messages lie outside those of callers' requests, and say which question they put.
