@@ -133,6 +133,7 @@ pub struct Failure {
 
 /// How long a request may take once it can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
     /// Without an answer or progress.
     pub quiet: Duration,
@@ -161,8 +162,17 @@ struct Request {
     /// When it has to be over; unset while the server is not ready, for its start has a limit of its own.
     deadline: Option<Instant>,
     latest: Option<Instant>,
-    /// It was issued anew once already.
+    /// It was issued anew once already, so it may have run before.
     reissued: bool,
+    /// Its place in the order of arrival.
+    order: u64,
+}
+
+impl Request {
+    /// What is to be said of it when it fails while it is queued.
+    const fn ran_while_queued(&self) -> Ran {
+        if self.reissued { Ran::Unknown } else { Ran::No }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,6 +208,7 @@ impl List {
 
 /// Every slot is in use: try again when an answer has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Full;
 
 /// The requests of one server.
@@ -208,6 +219,7 @@ pub struct Link<S> {
     queued: List,
     failing: List,
     used: usize,
+    arrivals: u64,
     /// The server is ready, so clocks run.
     ready: bool,
     /// No deadline is earlier; exact after a timeout was handled.
@@ -224,6 +236,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             queued: List::EMPTY,
             failing: List::EMPTY,
             used: 0,
+            arrivals: 0,
             ready: false,
             next_deadline: None,
         };
@@ -276,7 +289,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             deadline: ready.then(|| now.after(allowance.quiet.min(allowance.total))),
             latest: ready.then(|| now.after(allowance.total)),
             reissued: false,
+            order: self.arrivals,
         };
+        self.arrivals = self.arrivals.wrapping_add(1);
         let mut generation = 0;
         if let Some(slot) = self.slot_mut(index) {
             slot.content = Content::Used(request);
@@ -380,58 +395,34 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     pub fn handle_lost(&mut self) {
         self.ready = false;
         self.next_deadline = None;
-        // What was sent earlier goes first again: so the latest is put in front first.
-        let mut again = true;
-        while again {
-            again = false;
-            let mut latest: Option<(Option<Instant>, Key)> = None;
-            for index in 0..self.count() {
-                let Some((key, request)) = self.at(index as u16) else { continue };
-                match request.stage {
-                    Stage::Sent if request.method.only_reads() && !request.reissued => {}
-                    Stage::Writing => {}
-                    _ => continue,
-                }
-                if latest.is_none_or(|(at, _)| request.latest > at) {
-                    latest = Some((request.latest, key));
-                }
-            }
-            if let Some((_, key)) = latest {
-                if let Some(request) = self.request_mut(key) {
-                    request.reissued |= request.stage == Stage::Sent;
-                    request.stage = Stage::Queued;
-                }
-                self.push_front(Which::Queued, key.index);
-                again = true;
-            }
-        }
         for index in 0..self.count() {
             let Some((key, request)) = self.at(index as u16) else { continue };
             match request.stage {
+                Stage::Sent if request.method.only_reads() && !request.reissued => {
+                    if let Some(request) = self.request_mut(key) {
+                        request.reissued = true;
+                    }
+                    self.requeue(key);
+                }
                 Stage::Sent => {
                     self.fail(key, Failure { cause: Cause::ServerLost, ran: Ran::Unknown }, false);
                 }
-                Stage::Queued => {
-                    if let Some(request) = self.request_mut(key) {
-                        request.deadline = None;
-                        request.latest = None;
-                    }
-                }
+                Stage::Writing => self.requeue(key),
+                Stage::Queued => self.stop_clock(key),
                 Stage::Failing { failure, .. } => {
                     // There is nobody left to tell.
                     if let Some(request) = self.request_mut(key) {
                         request.stage = Stage::Failing { failure, notify: false };
                     }
                 }
-                Stage::Writing => {}
             }
         }
     }
 
     /// Fails whatever was never sent.
     pub fn fail_queued(&mut self, cause: Cause) {
-        while let Some((key, _)) = self.peek(Which::Queued) {
-            self.fail(key, Failure { cause, ran: Ran::No }, false);
+        while let Some((key, request)) = self.peek(Which::Queued) {
+            self.fail(key, Failure { cause, ran: request.ran_while_queued() }, false);
         }
     }
 
@@ -455,7 +446,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         }
         let mut at = self.failing.head;
         while at != NONE {
-            let slot = self.slots.as_mut().get_mut(usize::from(at))?;
+            let slot = self.slot_mut(at)?;
             let key = Key { index: at, generation: slot.generation };
             if let Content::Used(Request {
                 stage: Stage::Failing { failure, notify: notify @ true }, ..
@@ -513,9 +504,31 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     fn end_early(&mut self, key: Key, cause: Cause) {
         let Some(request) = self.request(key) else { return };
         match request.stage {
-            Stage::Queued => self.fail(key, Failure { cause, ran: Ran::No }, false),
+            Stage::Queued => self.fail(key, Failure { cause, ran: request.ran_while_queued() }, false),
             Stage::Writing | Stage::Sent => self.fail(key, Failure { cause, ran: Ran::Unknown }, true),
             Stage::Failing { .. } => {}
+        }
+    }
+
+    /// Puts a request back among those that wait, where its arrival puts it.
+    fn requeue(&mut self, key: Key) {
+        let Some(request) = self.request_mut(key) else { return };
+        request.stage = Stage::Queued;
+        let order = request.order;
+        self.stop_clock(key);
+        let mut after = self.queued.head;
+        while let Some((found, request)) = self.at(after)
+            && request.order < order
+        {
+            after = self.slot_mut(found.index).map_or(NONE, |slot| slot.next);
+        }
+        self.insert_before(Which::Queued, after, key.index);
+    }
+
+    fn stop_clock(&mut self, key: Key) {
+        if let Some(request) = self.request_mut(key) {
+            request.deadline = None;
+            request.latest = None;
         }
     }
 
@@ -561,12 +574,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         self.slots.as_ref().len().min(usize::from(OWN_INDEX))
     }
 
+    // `NONE` is no slot, however large the storage.
+
     fn slot_mut(&mut self, index: u16) -> Option<&mut Slot> {
-        self.slots.as_mut().get_mut(usize::from(index))
+        if index == NONE { None } else { self.slots.as_mut().get_mut(usize::from(index)) }
     }
 
     fn at(&self, index: u16) -> Option<(Key, Request)> {
-        let slot = self.slots.as_ref().get(usize::from(index))?;
+        let slot = if index == NONE { None } else { self.slots.as_ref().get(usize::from(index)) }?;
         match slot.content {
             Content::Used(request) => Some((Key { index, generation: slot.generation }, request)),
             Content::Free => None,
@@ -606,29 +621,27 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     }
 
     fn push_back(&mut self, which: Which, index: u16) {
-        let tail = self.list(which).tail;
-        if let Some(slot) = self.slot_mut(index) {
-            slot.next = NONE;
-            slot.previous = tail;
-        }
-        match self.slot_mut(tail) {
-            Some(slot) => slot.next = index,
-            None => self.list_mut(which).head = index,
-        }
-        self.list_mut(which).tail = index;
+        self.insert_before(which, NONE, index);
     }
 
     fn push_front(&mut self, which: Which, index: u16) {
-        let head = self.list(which).head;
+        self.insert_before(which, self.list(which).head, index);
+    }
+
+    /// Puts a slot into a list before another one of it, or at its end.
+    fn insert_before(&mut self, which: Which, next: u16, index: u16) {
+        let previous = match self.slot_mut(next) {
+            Some(slot) => core::mem::replace(&mut slot.previous, index),
+            None => core::mem::replace(&mut self.list_mut(which).tail, index),
+        };
+        match self.slot_mut(previous) {
+            Some(slot) => slot.next = index,
+            None => self.list_mut(which).head = index,
+        }
         if let Some(slot) = self.slot_mut(index) {
-            slot.next = head;
-            slot.previous = NONE;
+            slot.next = next;
+            slot.previous = previous;
         }
-        match self.slot_mut(head) {
-            Some(slot) => slot.previous = index,
-            None => self.list_mut(which).tail = index,
-        }
-        self.list_mut(which).head = index;
     }
 
     fn pop_front(&mut self, which: Which) -> Option<u16> {

@@ -15,6 +15,7 @@ use crate::crash::CrashLog;
 use crate::envelope::{self, EnvelopeError, Message};
 use crate::era::{Era, Pin, Revision};
 use crate::json;
+use crate::keepalive::Keepalive;
 use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Record, Unavailable};
 use crate::link::{Allowance, Cause, Failure, Key, Link, OWN_INDEX, Slot};
 use crate::message::Own;
@@ -38,7 +39,7 @@ pub struct Config {
     pub limits: Limits,
     /// How long the server is kept, and how it is ended.
     pub lifecycle: lifecycle::Config,
-    /// Ask a server that was silent for this long whether it is still there; `None`: never.
+    /// Ask a server that was silent for this long whether it is still there; `None` or zero: never.
     pub keepalive: Option<Duration>,
     /// What a request may take unless it says otherwise.
     pub allowance: Allowance,
@@ -59,6 +60,7 @@ impl Default for Config {
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Operation {
     /// Its method.
     pub method: Method,
@@ -68,6 +70,7 @@ pub struct Operation {
 
 /// Why an operation was not accepted. Nothing changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Refusal {
     /// As many operations as there are slots are under way: take it back later.
     Full,
@@ -77,6 +80,7 @@ pub enum Refusal {
 
 /// What the adapter has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Action {
     /// Write this record; then `handle_persisted` or `handle_persist_failed`.
     Persist(Record),
@@ -88,7 +92,8 @@ pub enum Action {
     /// Send a message of drowse's own ([`crate::message::own`]).
     SendOwn(Own),
     /// Send a caller's request, rewritten by [`crate::splice::request`]; then `handle_sent` as soon as the kernel took
-    /// its first byte. If the link is lost before that, forget what was not written: the request comes again.
+    /// its first byte. If the link is lost before that, by whatever input, forget what was not written: the request
+    /// comes again.
     Send {
         /// Which; its wire id is `key.wire()`.
         key: Key,
@@ -121,6 +126,7 @@ pub enum Action {
 
 /// What a frame of the server was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Outcome {
     /// The answer to a caller's request, to be rewritten by [`crate::splice::answer`]. Takes the key back.
     Deliver {
@@ -167,6 +173,7 @@ pub enum Outcome {
 
 /// Why a frame was ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Ignored {
     /// It is not a message.
     Malformed(EnvelopeError),
@@ -182,6 +189,7 @@ pub enum Ignored {
 
 /// Why the last start failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum StartError {
     /// The record could not be written.
     NotPersisted,
@@ -189,16 +197,6 @@ pub enum StartError {
     NotSpawned,
     /// It started, but could not be negotiated with.
     Negotiation(NegotiationError),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Keepalive {
-    /// Nothing is owed; this is when the server was last heard.
-    Heard(Instant),
-    /// To be asked.
-    Due,
-    /// Asked at that time, with that wire id.
-    Asked(Instant, u64),
 }
 
 /// The machine of one registered server. `S` is the storage of its requests.
@@ -231,7 +229,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             revision: None,
             remembered: config.remembered,
             own: 0,
-            keepalive: Keepalive::Heard(Instant::ZERO),
+            keepalive: Keepalive::new(config.keepalive),
             start_error: None,
             writable: true,
             now: Instant::ZERO,
@@ -297,12 +295,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// # Errors
     /// If every slot is in use, or the server cannot be used now.
     pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
-        self.now = now;
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
         }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
+        self.now = now;
         self.lifecycle.begin(now);
         Ok(key)
     }
@@ -341,6 +339,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.lifecycle.set_idle(idle);
     }
 
+    /// Another program is to take over: what is in flight is finished, nothing new is accepted, then the server sleeps.
+    pub fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.leave(now);
+    }
+
     /// Ends the server for good: its tree is ended, what is under way fails.
     pub fn close(&mut self, now: Instant) {
         self.now = now;
@@ -367,7 +371,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// The process runs.
     pub fn handle_spawned(&mut self, now: Instant) {
         self.now = now;
-        if self.lifecycle.is_negotiating() {
+        if self.lifecycle.is_negotiating() && self.negotiation.is_none() {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
             self.writable = true;
@@ -379,6 +383,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// The process could not be started.
     pub fn handle_spawn_failed(&mut self, now: Instant) {
         self.now = now;
+        self.negotiation = None;
         self.start_error = Some(StartError::NotSpawned);
         self.link.fail_queued(Cause::StartFailed);
         self.lifecycle.handle_spawn_failed(now);
@@ -474,6 +479,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.lose();
         self.settle();
+        if !self.lifecycle.is_stopping() {
+            // It went without a word.
+            self.lifecycle.handle_lost(now);
+        }
         let waiting = self.link.has_queued();
         self.lifecycle.handle_tree_gone(now, waiting);
         if self.link.has_queued()
@@ -511,15 +520,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(negotiation) = &mut self.negotiation {
             negotiation.handle_timeout(now);
         }
-        if let (Some(period), true) = (self.config.keepalive, self.lifecycle.is_ready()) {
-            match self.keepalive {
-                Keepalive::Heard(at) if now >= at.after(period) => self.keepalive = Keepalive::Due,
-                Keepalive::Asked(at, _) if now >= at.after(period) => {
-                    self.lifecycle.handle_silent();
-                    self.keepalive = Keepalive::Due;
-                }
-                _ => {}
-            }
+        if self.lifecycle.is_ready() && self.keepalive.handle_timeout(now) {
+            self.lifecycle.handle_silent();
         }
         self.lifecycle.handle_timeout(now);
         self.settle();
@@ -533,12 +535,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(negotiation) = &self.negotiation {
             negotiation.timetable(&mut table);
         }
-        if let (Some(period), true) = (self.config.keepalive, self.lifecycle.is_ready()) {
-            match self.keepalive {
-                Keepalive::Heard(at) => table.set(Reason::Keepalive, at.after(period)),
-                Keepalive::Asked(at, _) => table.set(Reason::KeepaliveAnswer, at.after(period)),
-                Keepalive::Due => {}
-            }
+        if self.lifecycle.is_ready() {
+            self.keepalive.timetable(&mut table);
         }
         self.lifecycle.timetable(&mut table);
         table
@@ -581,7 +579,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             return Some(match method {
                 Method::Info => {
                     self.link.poll_local(key);
-                    self.lifecycle.end(self.now, true);
+                    // The server was not asked, so this proves nothing of it.
+                    self.lifecycle.end(self.now, false);
                     Action::AnswerInfo { key }
                 }
                 // The question "does the server answer" is put in the server's own era.
@@ -592,10 +591,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 method => Action::Send { key, method, revision },
             });
         }
-        if self.keepalive == Keepalive::Due {
+        if self.keepalive.poll_question(self.now) {
             let id = own_id(self.own, Question::Initialize);
             self.own = self.own.wrapping_add(1);
-            self.keepalive = Keepalive::Asked(self.now, id);
             return Some(Action::SendOwn(alive_question(id, revision)));
         }
         None
@@ -617,13 +615,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if wire & 0xffff == u64::from(OWN_INDEX) {
             return self.handle_own_answer(frame, wire, &message);
         }
-        match (self.link.handle_answer(wire), self.revision) {
-            (Some((key, method)), Some(revision)) => {
-                self.lifecycle.end(self.now, true);
-                Outcome::Deliver { key, method, message, revision }
-            }
-            _ => Outcome::Ignored(Ignored::Unasked),
-        }
+        // In this order: a key that was taken back has to be given out.
+        let answered = self.revision.and_then(|revision| Some((revision, self.link.handle_answer(wire)?)));
+        let Some((revision, (key, method))) = answered else { return Outcome::Ignored(Ignored::Unasked) };
+        self.lifecycle.end(self.now, true);
+        Outcome::Deliver { key, method, message, revision }
     }
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
@@ -640,7 +636,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     fn heard(&mut self) {
         if self.lifecycle.is_ready() {
             // Whatever was asked, the server lives; the answer to a question that is still open is not waited for.
-            self.keepalive = Keepalive::Heard(self.now);
+            self.keepalive.heard(self.now);
             self.lifecycle.handle_heard();
         }
     }
@@ -661,7 +657,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if self.lifecycle.is_negotiating() {
                     self.revision = Some(revision);
                     self.remembered = Some(revision.era());
-                    self.keepalive = Keepalive::Heard(self.now);
+                    self.keepalive.heard(self.now);
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
                 }
@@ -676,6 +672,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                         // The verdict is remembered, so that the next start does not probe it to death either.
                         self.remembered = Some(Era::Legacy);
                     } else {
+                        self.remembered = None;
                         self.link.fail_queued(Cause::StartFailed);
                     }
                     self.lifecycle.handle_start_failed(self.now, again);

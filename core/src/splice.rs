@@ -32,6 +32,7 @@ pub struct Pieces(Vec<Piece, MAX_PIECES>);
 
 /// The message would need more than [`MAX_PIECES`] pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TooManyPieces;
 
 impl core::fmt::Display for TooManyPieces {
@@ -113,16 +114,20 @@ impl<'f> Cut<'f> {
         self.edits.push((span, by)).map_err(|_| TooManyPieces)
     }
 
-    fn pieces(mut self) -> Result<Pieces, TooManyPieces> {
-        self.edits.sort_unstable_by_key(|(span, _)| span.start());
+    fn pieces(self) -> Result<Pieces, TooManyPieces> {
         let mut out = Pieces::default();
         let mut at = 0;
-        for (span, by) in &self.edits {
+        // In the order of the frame; those at one place in the order in which they were asked for. A handful of edits
+        // needs no sort, and the standard one could panic.
+        let placed = || self.edits.iter().enumerate().map(|(index, edit)| ((edit.0.start(), index), edit));
+        let mut next = placed().min_by_key(|(place, _)| *place);
+        while let Some((place, (span, by))) = next {
             out.push(Piece::Frame(Span::new(at, span.start())))?;
             for piece in by.iter() {
                 out.push(piece.clone())?;
             }
             at = span.end();
+            next = placed().filter(|(other, _)| *other > place).min_by_key(|(place, _)| *place);
         }
         out.push(Piece::Frame(Span::new(at, self.frame.len())))?;
         Ok(out)
@@ -139,6 +144,7 @@ fn pieces<const N: usize>(list: [Piece; N]) -> Result<Pieces, TooManyPieces> {
 
 /// What the front has to know of a modern request before it is carried on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RequestParts {
     /// The caller's id.
     pub id: Span,

@@ -2,4 +2,5 @@
 
 pub mod fixture;
 pub mod harness;
+pub mod race;
 pub mod wake_model;

@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::fault;
 use crate::home::SocketAddress;
 use crate::wait::{Wait, Woken};
 use crate::wire::{BridgeHello, Envelope, MAX_MESSAGE, MESSAGE_SLACK, Refused};
@@ -66,6 +67,7 @@ pub(super) fn greet(
     // A hello always fits into the buffer of a new connection. Where it cannot be sent, the other side has
     // left, and what it said before may be an answer all the same.
     let _ = send(&socket, hello);
+    fault::point("C1");
     let mut unanswered = Unanswered { socket, lines: LineBuffer::default() };
     loop {
         unanswered = match unanswered.advance() {
@@ -103,7 +105,18 @@ fn connect(
                     _ => {}
                 }
             }
-            Err(_) => return Ok(Ok(None)),
+            // No socket, nobody behind it, no room in its queue, or something that is no socket at all.
+            Err(
+                Errno::NOENT
+                | Errno::CONNREFUSED
+                | Errno::CONNRESET
+                | Errno::AGAIN
+                | Errno::NOTSOCK
+                | Errno::NOTDIR
+                | Errno::PROTOTYPE,
+            ) => return Ok(Ok(None)),
+            // Our own trouble, which says nothing about the bridge.
+            Err(e) => return Err(e.into()),
         }
     }
 }
@@ -152,6 +165,12 @@ pub(super) struct Link {
 }
 
 impl Link {
+    #[cfg(test)]
+    pub(super) fn over(socket: std::os::unix::net::UnixStream) -> Self {
+        socket.set_nonblocking(true).unwrap();
+        Self { socket: socket.into(), lines: LineBuffer::default(), ended: false }
+    }
+
     /// Gives bytes to the kernel, as many as it takes now.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         send(&self.socket, bytes)
