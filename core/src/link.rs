@@ -133,6 +133,7 @@ pub struct Failure {
 
 /// How long a request may take once it can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
     /// Without an answer or progress.
     pub quiet: Duration,
@@ -207,6 +208,7 @@ impl List {
 
 /// Every slot is in use: try again when an answer has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Full;
 
 /// The requests of one server.

@@ -28,6 +28,7 @@ pub const META_PROGRESS_TOKEN: &str = "progressToken";
 
 /// A message of drowse's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Own {
     /// The probe, also used as the keepalive of a modern server: `server/discover`.
     Discover {
@@ -61,6 +62,7 @@ pub enum Own {
 
 /// The buffer is too small for the message; nothing useful was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Overflow;
 
 impl core::fmt::Display for Overflow {
@@ -281,9 +283,11 @@ pub fn error<'b>(
 }
 
 #[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod tests {
     use super::*;
     use crate::envelope::{self, Message};
+    use std::string::String;
 
     const US: Identity = Identity { name: "a \"quoted\" name", version: "1.2.3" };
 
@@ -329,14 +333,14 @@ mod tests {
 
     #[test]
     fn strings_are_escaped_like_everybody_elses() {
-        let mut text = std::string::String::from("\u{7f}\u{2028}é𝄞");
+        let mut text = String::from("\u{7f}\u{2028}é𝄞");
         text.extend((0..0x80).map(char::from));
         let mut buffer = [0; 512];
         let mut w = Writer::new(&mut buffer);
         w.string(&text);
         let bytes = w.finish().unwrap();
-        assert_eq!(serde_json::from_slice::<std::string::String>(bytes).unwrap(), text);
-        assert_eq!(std::str::from_utf8(bytes).unwrap(), serde_json::to_string(&text).unwrap().as_str());
+        assert_eq!(serde_json::from_slice::<String>(bytes).unwrap(), text);
+        assert_eq!(core::str::from_utf8(bytes).unwrap(), serde_json::to_string(&text).unwrap().as_str());
         let length = bytes.len();
         for short in 0..length {
             let mut w = Writer::new(&mut buffer[..short]);

@@ -49,6 +49,7 @@ impl Default for Limits {
 
 /// Why a server could not be negotiated with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum NegotiationError {
     /// It did not become ready within the connect limit.

@@ -966,6 +966,8 @@ fn era() -> impl Strategy<Value = Option<Era>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever the server says, in whatever order: the negotiation ends by the connect limit plus the waits that an
     /// answer may add, says nothing against its pin, and does not change its mind.
     #[test]

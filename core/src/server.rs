@@ -60,6 +60,7 @@ impl Default for Config {
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Operation {
     /// Its method.
     pub method: Method,
@@ -69,6 +70,7 @@ pub struct Operation {
 
 /// Why an operation was not accepted. Nothing changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Refusal {
     /// As many operations as there are slots are under way: take it back later.
     Full,
@@ -78,6 +80,7 @@ pub enum Refusal {
 
 /// What the adapter has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Action {
     /// Write this record; then `handle_persisted` or `handle_persist_failed`.
     Persist(Record),
@@ -89,7 +92,8 @@ pub enum Action {
     /// Send a message of drowse's own ([`crate::message::own`]).
     SendOwn(Own),
     /// Send a caller's request, rewritten by [`crate::splice::request`]; then `handle_sent` as soon as the kernel took
-    /// its first byte. If the link is lost before that, forget what was not written: the request comes again.
+    /// its first byte. If the link is lost before that, by whatever input, forget what was not written: the request
+    /// comes again.
     Send {
         /// Which; its wire id is `key.wire()`.
         key: Key,
@@ -122,6 +126,7 @@ pub enum Action {
 
 /// What a frame of the server was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Outcome {
     /// The answer to a caller's request, to be rewritten by [`crate::splice::answer`]. Takes the key back.
     Deliver {
@@ -168,6 +173,7 @@ pub enum Outcome {
 
 /// Why a frame was ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Ignored {
     /// It is not a message.
     Malformed(EnvelopeError),
@@ -183,6 +189,7 @@ pub enum Ignored {
 
 /// Why the last start failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum StartError {
     /// The record could not be written.
     NotPersisted,
@@ -330,6 +337,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// Changes the idle period.
     pub fn set_idle(&mut self, idle: Option<Duration>) {
         self.lifecycle.set_idle(idle);
+    }
+
+    /// Another program is to take over: what is in flight is finished, nothing new is accepted, then the server sleeps.
+    pub fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.leave(now);
     }
 
     /// Ends the server for good: its tree is ended, what is under way fails.

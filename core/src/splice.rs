@@ -32,6 +32,7 @@ pub struct Pieces(Vec<Piece, MAX_PIECES>);
 
 /// The message would need more than [`MAX_PIECES`] pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TooManyPieces;
 
 impl core::fmt::Display for TooManyPieces {
@@ -143,6 +144,7 @@ fn pieces<const N: usize>(list: [Piece; N]) -> Result<Pieces, TooManyPieces> {
 
 /// What the front has to know of a modern request before it is carried on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RequestParts {
     /// The caller's id.
     pub id: Span,

@@ -1,18 +1,26 @@
 //! Calls what the loop has no use for, on bytes that nobody knows: every reader, every name, every error's text.
 
 use core::fmt::{self, Write};
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Waker};
 
+use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Pin, Revision};
 use drowse_core::framing::{Frame, LineDecoder};
 use drowse_core::json;
 use drowse_core::lifecycle::PublicState;
+use drowse_core::link::Slot;
 use drowse_core::message::Writer;
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
+use drowse_core::server::{Action, Config, Operation, Outcome, Server};
+use drowse_core::shared::Shared;
 use drowse_core::span::Span;
 use drowse_core::splice::{Pieces, RequestParts, request};
 use drowse_core::time::{Duration, Instant};
+use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 
 use crate::board::{self, MESSAGE};
 
@@ -22,6 +30,7 @@ pub fn read_all(bytes: &[u8]) {
     strings(bytes);
     lines(bytes);
     times(bytes);
+    shared(bytes);
 }
 
 fn documents(bytes: &[u8]) {
@@ -113,6 +122,29 @@ fn frame_seen(frame: Frame<'_>) {
         Frame::Line(line) => line.len() as u64,
         Frame::Oversize(line) => line.length + line.id.map_or(0, <[u8]>::len) as u64,
     });
+}
+
+/// A machine that tasks share; the bytes come as a line of its server.
+fn shared(bytes: &[u8]) {
+    let server = Server::new(Config::default(), [Slot::EMPTY; 2], 0, CrashLog::new());
+    let shared: Shared<NoopRawMutex, _> = Shared::new(server);
+    let at = Instant::from_micros(board::now());
+    let operation = Operation { method: Method::Other, allowance: None };
+    board::checksum(u64::from(shared.submit(at, operation).is_ok()));
+    while let Some(action) = shared.poll_action() {
+        let _ = shared.with(|server| match action {
+            Action::Persist(_) => server.handle_persisted(at),
+            Action::Spawn { .. } => server.handle_spawned(at),
+            _ => {
+                board::checksum(u64::from(matches!(server.handle_frame(at, bytes), Outcome::Ignored(_))));
+            }
+        });
+    }
+    board::checksum(shared.look(|server| server.state() as u64).unwrap_or_default());
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        board::checksum(u64::from(pin!(shared.changed()).poll(&mut context).is_ready()));
+    }
 }
 
 fn times(bytes: &[u8]) {

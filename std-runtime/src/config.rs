@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use drowse_core::era::Pin;
 use serde_json::{Map, Value};
 
 use crate::expand::ExpandError;
@@ -288,7 +289,7 @@ impl EntryReader<'_> {
             connect_timeout_ms: self.millis(&mut members, "connectTimeoutSecs")?,
             stop_grace_ms: self.millis(&mut members, "stopGraceSecs")?,
             keepalive_secs: self.seconds(&mut members, "keepaliveSecs")?,
-            mcp_version: self.string(&mut members, "mcpVersion")?,
+            mcp_version: self.pin(&mut members, "mcpVersion")?,
         };
         Ok(Entry { transport, env, cwd, settings, auto_connect, other: members })
     }
@@ -362,6 +363,17 @@ impl EntryReader<'_> {
         match self.seconds(members, key)? {
             Some(0) => Err(self.bad(key, "a whole number of seconds, 1 or more")),
             other => Ok(other.map(|secs| secs.saturating_mul(1000))),
+        }
+    }
+
+    /// A revision or an era. One that is not known is a mistake, not a wish to find out.
+    fn pin(&self, members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, ConfigError> {
+        let pin = self.string(members, key)?;
+        match pin.as_deref().map(Pin::from_name) {
+            Some(None) => {
+                Err(self.bad(key, "`legacy`, `modern`, or a revision from 2024-11-05 to 2026-07-28"))
+            }
+            _ => Ok(pin),
         }
     }
 
@@ -512,6 +524,8 @@ mod tests {
             (r#"{"command":"x","idleTimeoutSecs":1.5}"#, "idleTimeoutSecs"),
             (r#"{"command":"x","idleTimeoutSecs":"soon"}"#, "idleTimeoutSecs"),
             (r#"{"command":"x","timeout":0}"#, "timeout"),
+            (r#"{"command":"x","mcpVersion":"2025-13-32"}"#, "mcpVersion"),
+            (r#"{"command":"x","mcpVersion":20250618}"#, "mcpVersion"),
             (r#"{"command":"x","autoConnect":"no"}"#, "autoConnect"),
             (r#"{"command":"a\u0000b"}"#, "command"),
             (r#"[]"#, "(the entry)"),

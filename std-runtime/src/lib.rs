@@ -6,6 +6,7 @@ pub mod caller;
 pub mod config;
 pub mod credential;
 pub mod expand;
+mod fault;
 pub mod home;
 pub mod lock;
 pub mod log;

@@ -1,4 +1,6 @@
 //! Fixtures and harness of the acceptance tests.
 
 pub mod fixture;
+pub mod harness;
+pub mod race;
 pub mod wake_model;

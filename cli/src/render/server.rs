@@ -24,9 +24,11 @@ pub(crate) struct Info<'a> {
 }
 
 impl Info<'_> {
-    /// The handshake byte for byte, with one more member, `_drowse`.
+    /// The handshake byte for byte, with one more member, `_drowse`. A modern server that refuses to describe itself
+    /// has none: then that member is all there is.
     pub(crate) fn to_json(&self, extra: &Map<String, Value>) -> String {
-        with_member(self.handshake.get(), "_drowse", &Value::from(extra.clone()).to_string())
+        let handshake = Some(self.handshake.get()).filter(|text| text.starts_with('{')).unwrap_or("{}");
+        with_member(handshake, "_drowse", &Value::from(extra.clone()).to_string())
     }
 
     /// Who the server is, what it can do, and how it wants to be used.
@@ -89,6 +91,9 @@ mod tests {
         let source = info("{ }");
         let info_: Info<'_> = serde_json::from_str(&source).unwrap();
         assert_eq!(info_.to_json(&extra), r#"{ "_drowse":{"name":"@s"}}"#);
+        let source = info("null");
+        let info_: Info<'_> = serde_json::from_str(&source).unwrap();
+        assert_eq!(info_.to_json(&extra), r#"{"_drowse":{"name":"@s"}}"#);
     }
 
     #[test]

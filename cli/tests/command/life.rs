@@ -170,3 +170,32 @@ fn a_demo_that_nobody_reads_still_tells_the_truth() {
     assert!(start.elapsed() >= Duration::from_secs(2), "it went the whole way");
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn an_interrupted_first_connect_leaves_no_session_and_no_process() {
+    for round in 0..8 {
+        let home = Home::new();
+        let record = home.path().join("home/sessions/x/session.json");
+        let child = home
+            .command(&["connect", "@x", "--json", "--", DROWSE, "demo-server"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The moment at which a bridge is about to be started, and has no lock yet by which it could be found.
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !record.exists() {
+            assert!(Instant::now() < limit, "round {round}: the session was never written");
+            std::thread::yield_now();
+        }
+        signal(&child, "INT");
+        let run = Run::of(child.wait_with_output().unwrap());
+        if run.code == 0 {
+            // Connected before the signal came.
+            continue;
+        }
+        assert_eq!((run.code, &run.failure()["kind"]), (130, &json!("interrupted")), "round {round}");
+        assert_eq!(left_behind(home.path()), [""; 0], "round {round}");
+        assert!(!record.exists(), "round {round}");
+    }
+}

@@ -41,6 +41,8 @@ pub(crate) struct Behaviour {
     pub(crate) latency: Option<Duration>,
     /// It answers nothing at all.
     pub(crate) mute: bool,
+    /// It says nothing any more once it was negotiated.
+    pub(crate) mute_after_start: bool,
     pub(crate) dies_on_probe: bool,
     pub(crate) ignores_eof: bool,
     pub(crate) ignores_terminate: bool,
@@ -55,6 +57,7 @@ impl Behaviour {
             boot: MOMENT,
             latency: Some(Duration::from_millis(5)),
             mute: false,
+            mute_after_start: false,
             dies_on_probe: false,
             ignores_eof: false,
             ignores_terminate: false,
@@ -265,6 +268,11 @@ impl World {
 
     // What the server process does.
 
+    /// Whether the process holds an operation that it has not answered.
+    pub(crate) fn holds(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| !process.held.is_empty())
+    }
+
     /// The process answers the oldest operation that it holds.
     pub(crate) fn answer(&mut self) {
         let process = self.process.as_mut().expect("a process runs");
@@ -367,7 +375,8 @@ impl World {
         let method = message["method"].as_str().unwrap_or_default();
         let mut write = |at, message| self.agenda.push((at, generation, Event::Write(message)));
         let now = self.now;
-        if behaviour.mute {
+        let started = self.server.revision().is_some();
+        if behaviour.mute || behaviour.mute_after_start && started {
             return;
         }
         match (method, behaviour.era) {

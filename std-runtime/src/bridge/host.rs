@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use drowse_core::lifecycle::{Exit, PublicState};
 
+use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
@@ -105,11 +106,17 @@ impl Host for BridgeHost {
             message: facts.message.clone(),
             stderr: facts.stderr.clone(),
         };
-        record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)
+        record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)?;
+        if state == State::Idle && !record.ended {
+            fault::point("D1");
+        }
+        Ok(())
     }
 
     fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
+        fault::point("B3");
         let tree = process::launch(&self.launch).map_err(|error| error.to_string())?;
+        fault::point("B4");
         Ok(Backend {
             input: Box::new(tree.stdin),
             output: Box::new(tree.stdout),
@@ -142,9 +149,11 @@ impl Host for BridgeHost {
         match outcome {
             Ok(()) => {
                 let pid = std::process::id();
+                fault::point("B5");
                 // First the lock, then the word: whoever reads it may take the lock at once.
                 self.lock = None;
                 self.report(&StartReport::Ready(Ready { pid }));
+                fault::point("B5-said");
             }
             Err(failure) => {
                 let kind = if failure.timed_out { Kind::Timeout } else { Kind::StartFailed };

@@ -26,10 +26,12 @@ use drowse_core::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
+use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 
 pub use backend::{Backend, Control, Facts, Host, LocalFuture, StartFailure};
@@ -121,11 +123,11 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static st
     // A working directory that somebody unmounts or removes is not ours to hold.
     let _ = std::env::set_current_dir(Path::new("/"));
     process::become_subreaper().map_err(|error| ("becoming the reaper of the server's processes", error))?;
-    let bridge_lock = match Lock::try_acquire(&home.bridge_lock(&name)) {
-        Ok(Some(lock)) => lock,
-        Ok(None) => return Err(("taking the session's lock", io::Error::other("another bridge has it"))),
-        Err(error) => return Err(("taking the session's lock", io::Error::other(error))),
-    };
+    // Free, save for those who look for a moment whether it is.
+    let wait = Wait::at_most(Duration::from_millis(config.connect_timeout_ms));
+    let bridge_lock = Lock::acquire(&home.bridge_lock(&name), wait)
+        .map_err(|error| ("taking the session's lock", io::Error::other(error)))?;
+    fault::point("B1");
     Ok(Prepared { home, name, log, lock, bridge_lock })
 }
 
@@ -143,6 +145,7 @@ async fn serve_session(
         _ => {}
     }
     let listener = bind(address.as_path())?;
+    fault::point("B2");
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -169,7 +172,9 @@ async fn serve_session(
         }
     }
     // D3. Whoever was not said hello to by now comes again.
+    fault::point("D3");
     let _ = std::fs::remove_file(address.as_path());
+    fault::point("D3-unlinked");
     drop(listener);
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     Ok(())

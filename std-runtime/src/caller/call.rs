@@ -14,6 +14,7 @@ use super::link::{Filled, Link};
 use super::message::{Incoming, cancel, parse, request as request_line};
 use super::wake::{MARGIN, Present};
 use super::{Caller, Reply, Request, Sessions};
+use crate::fault;
 use crate::home::SessionName;
 use crate::record::{self, Settings};
 use crate::wait::{Wait, Woken};
@@ -102,10 +103,12 @@ impl<'a> Caller<'a> {
             since: Instant::now(),
             guard: None,
         };
+        fault::point("C2");
         loop {
             if let Some(outcome) = operation.send(link) {
                 return outcome;
             }
+            fault::point("C2-sent");
             if let Some(outcome) = operation.receive(link, &self.name, request) {
                 return outcome;
             }

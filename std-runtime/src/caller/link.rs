@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::fault;
 use crate::home::SocketAddress;
 use crate::wait::{Wait, Woken};
 use crate::wire::{BridgeHello, Envelope, MAX_MESSAGE, MESSAGE_SLACK, Refused};
@@ -66,6 +67,7 @@ pub(super) fn greet(
     // A hello always fits into the buffer of a new connection. Where it cannot be sent, the other side has
     // left, and what it said before may be an answer all the same.
     let _ = send(&socket, hello);
+    fault::point("C1");
     let mut unanswered = Unanswered { socket, lines: LineBuffer::default() };
     loop {
         unanswered = match unanswered.advance() {

@@ -20,6 +20,7 @@ use super::error::CallError;
 use crate::config::ConfigError;
 use crate::credential::Credentials;
 use crate::expand::expand;
+use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
@@ -169,6 +170,7 @@ pub(super) fn start(
     let failed = |what: String| CallError::BridgeFailed { name: name.clone(), what, log: log.clone() };
     let Launched { mut report, child } =
         launcher.launch(&mut config, &lock, &log).map_err(|e| failed(e.to_string()))?;
+    fault::point("C6");
     // For those who wait for L. It says nothing where it fails: they wait a little longer then.
     let identity = child.as_ref().and_then(|child| ProcessIdentity::of(child.id()).ok());
     let _ = identity.map(|identity| lock.note(&identity));

@@ -19,6 +19,7 @@ use super::error::CallError;
 use super::link::{Cut, Greeting, Link, Unanswered, greet};
 use super::start::{Report, Started, bridge_config, start};
 use crate::credential;
+use crate::fault;
 use crate::home::{HomeError, SessionName};
 use crate::lock::{self, Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
@@ -162,7 +163,10 @@ impl Sessions {
     ) -> Result<Lock, CallError> {
         let path = self.home.start_lock(name);
         let mut contended = match Lock::attempt(&path)? {
-            Attempt::Held(lock) => return Ok(lock),
+            Attempt::Held(lock) => {
+                fault::point("C3");
+                return Ok(lock);
+            }
             Attempt::Contended(contended) => contended,
         };
         let patience = patience_with_a_starter(settings);
@@ -194,7 +198,10 @@ impl Sessions {
                 }
             }
             contended = match contended.take()? {
-                Attempt::Held(lock) => return Ok(lock),
+                Attempt::Held(lock) => {
+                    fault::point("C3");
+                    return Ok(lock);
+                }
                 Attempt::Contended(contended) => contended,
             };
         }
@@ -265,7 +272,9 @@ impl Sessions {
         }
         // C5.
         let known = record::read_state(&self.home, name)?;
+        fault::point("C5");
         self.sweep(name, known.as_ref(), wait)?;
+        fault::point("C5-swept");
         self.unlink_socket(name)?;
         may_start(name, known.as_ref(), now_ms())?;
         // C6.
@@ -305,6 +314,7 @@ impl Sessions {
             }
             // Its end frees the lock, so that is what to wait for, where it is known who it is.
             if !std::mem::replace(&mut looked, true) {
+                fault::point("C4");
                 watched = self.bridge_process(name).and_then(|bridge| watch(&bridge));
             }
             let step = if watched.is_some() { GREET_AGAIN } else { pause };

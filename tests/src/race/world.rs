@@ -1,0 +1,552 @@
+//! A home of its own with the real `drowse` in it, and sessions whose server is the fixture.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use drowse_runtime::caller::{
+    BRIDGE_COMMAND, BridgeProgram, CallError, Environment, Pin, Reply, Request, Sessions, Wait, Wanted,
+    WantedTarget,
+};
+use drowse_runtime::home::{Home, SessionName};
+use drowse_runtime::lock::Lock;
+use drowse_runtime::record::{self, Settings, StateRecord};
+use drowse_runtime::wire::Ran;
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::audit::Audit;
+use super::processes::{self, Role, SESSION, Seen, WORLD};
+use crate::fixture::journal::Journal;
+use crate::harness::{LIMIT, Watch, drowse, fixture};
+
+/// The end of a process that was asked for has this long to show.
+const ENDING: Duration = Duration::from_secs(20);
+
+/// A home with its processes. Those that are left when it is dropped are killed.
+#[derive(Debug)]
+pub struct World {
+    directory: TempDir,
+    mark: String,
+}
+
+/// How a session is set up.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// Flags of the fixture server.
+    pub server: &'a [&'a str],
+    /// Seconds until the server is let go.
+    pub idle_secs: u64,
+    /// The limit for starting and negotiating; `None` is the default.
+    pub connect_ms: Option<u64>,
+    /// How long a server may take to stop; `None` is the default.
+    pub grace_ms: Option<u64>,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        Self { server: &[], idle_secs: 0, connect_ms: None, grace_ms: None }
+    }
+}
+
+/// A session of a [`World`], registered and not started.
+#[derive(Debug)]
+pub struct Session<'w> {
+    /// Where it lives.
+    pub world: &'w World,
+    /// Its name.
+    pub name: SessionName,
+    /// What its servers write.
+    pub journal: Journal,
+    target: WantedTarget,
+    settings: Settings,
+    pins: Vec<Pin>,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was answered, and rightly.
+    Answered,
+    /// It failed and said how.
+    Failed(Typed),
+    /// Its caller was killed.
+    Killed,
+    /// It ended in any other way, which no call may.
+    Broken(String),
+}
+
+/// A failure as a user gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Typed {
+    /// The stable word.
+    pub kind: String,
+    /// `no` or `unknown`.
+    pub ran: Option<String>,
+    /// The exit status.
+    pub exit: i32,
+    /// The message.
+    pub message: String,
+}
+
+impl Typed {
+    fn of(error: &CallError) -> Self {
+        Self {
+            kind: error.kind().as_str().to_owned(),
+            ran: error.ran().map(|ran: Ran| ran.as_str().to_owned()),
+            exit: error.exit() as i32,
+            message: error.to_string(),
+        }
+    }
+
+    /// Whether it says that the operation never ran.
+    pub fn never_ran(&self) -> bool {
+        self.ran.as_deref() == Some("no")
+    }
+}
+
+impl Outcome {
+    /// What failed; panics on anything else.
+    #[track_caller]
+    pub fn failure(self) -> Typed {
+        match self {
+            Self::Failed(typed) => typed,
+            other => panic!("not a typed failure: {other:?}"),
+        }
+    }
+
+    /// Checks what holds for every call: it ended in one of the ways in which calls may end, and it ran as often as that
+    /// way allows.
+    ///
+    /// # Errors
+    ///
+    /// Which of it does not hold.
+    pub fn check(&self, executions: usize) -> Result<(), String> {
+        let most = match self {
+            Self::Answered if executions == 1 => 1,
+            Self::Answered => return Err(format!("answered, and ran {executions} times")),
+            Self::Killed => 1,
+            Self::Failed(typed) => match (typed.exit, typed.ran.as_deref()) {
+                (1..=3, Some("no")) => 0,
+                (2 | 3, Some("unknown")) => 1,
+                _ => return Err(format!("failed untyped: {typed:?}")),
+            },
+            Self::Broken(how) => return Err(how.clone()),
+        };
+        if executions <= most { Ok(()) } else { Err(format!("ran {executions} times: {self:?}")) }
+    }
+}
+
+impl World {
+    /// A new home, with nothing in it.
+    pub fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        // So that all are found however a test is started.
+        let directory = tempfile::Builder::new().prefix("drowse-race-").tempdir().expect("a directory");
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}-{count}-{}", std::process::id(), directory.path().display());
+        Self { directory, mark }
+    }
+
+    /// What its processes carry in [`WORLD`].
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// A directory for files of the test.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The home.
+    pub fn home(&self) -> Home {
+        Home::resolved(self.directory.path().join("home"), None)
+    }
+
+    /// The sessions, as a library user has them, with real bridges. `faults`: steps at which those bridges end, as
+    /// `DROWSE_FAULT` has them.
+    pub fn sessions(&self, faults: &str) -> Sessions {
+        let mut args: Vec<OsString> =
+            vec![format!("{WORLD}={}", self.mark).into(), format!("DROWSE_FAULT={faults}").into()];
+        args.extend([drowse().into(), BRIDGE_COMMAND.into()]);
+        Sessions::at(self.home()).with_launcher(BridgeProgram { program: "/usr/bin/env".into(), args })
+    }
+
+    /// The real command, with nothing inherited. `faults` as in [`sessions`](Self::sessions), for the command and for
+    /// the bridges that it starts.
+    pub fn command(&self, words: &[&str], faults: &str) -> Command {
+        let mut command = Command::new(drowse());
+        command
+            .args(words)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("DROWSE_HOME", self.home().root())
+            .env(WORLD, &self.mark)
+            .env("DROWSE_FAULT", faults)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Registers a session on the fixture; nothing is started.
+    pub fn session(&self, name: &str, setup: &Setup<'_>) -> Session<'_> {
+        let journal = Journal::at(self.path().join(format!("{name}.journal")));
+        let mut args = vec!["--log".to_owned(), journal.path().display().to_string()];
+        args.extend(setup.server.iter().map(|flag| (*flag).to_owned()));
+        let settings = Settings {
+            idle_timeout_secs: Some(setup.idle_secs),
+            connect_timeout_ms: setup.connect_ms,
+            stop_grace_ms: setup.grace_ms,
+            ..Settings::default()
+        };
+        let session = Session {
+            world: self,
+            name: SessionName::new(name).expect("a session's name"),
+            journal,
+            target: WantedTarget::Command { command: fixture().display().to_string(), args },
+            settings,
+            pins: vec![
+                Pin::Value(WORLD.to_owned(), self.mark.clone()),
+                Pin::Value(SESSION.to_owned(), name.to_owned()),
+            ],
+        };
+        self.sessions("").connect(&session.wanted(true), wait()).expect("register a session");
+        session
+    }
+
+    /// The live processes of this world, by what they are.
+    pub fn processes(&self) -> Vec<Seen> {
+        processes::marked(&self.mark)
+    }
+
+    /// Its live bridges.
+    pub fn bridges(&self) -> Vec<Seen> {
+        let mut seen = self.processes();
+        seen.retain(|one| one.role == Role::Bridge);
+        seen
+    }
+
+    /// Waits for the end of all processes of this world, which nobody ends here; panics if one stays.
+    #[track_caller]
+    pub fn is_left_empty(&self) {
+        let deadline = Instant::now() + ENDING;
+        loop {
+            let left = self.processes();
+            let Some(one) = left.first() else { return };
+            let rest = deadline.saturating_duration_since(Instant::now());
+            assert!(one.ends_within(rest), "left behind: {left:#?}");
+        }
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Bridges first: they would start servers anew.
+        for _ in 0..10 {
+            let mut left = self.processes();
+            if left.is_empty() {
+                break;
+            }
+            left.sort_by_key(|one| one.role != Role::Bridge);
+            for one in &left {
+                one.signal(Signal::KILL);
+            }
+            for one in &left {
+                one.ends_within(Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+impl Session<'_> {
+    /// What is wanted of it.
+    pub fn wanted(&self, lazy: bool) -> Wanted {
+        Wanted {
+            name: self.name.clone(),
+            target: self.target.clone(),
+            settings: self.settings.clone(),
+            pins: self.pins.clone(),
+            cwd: self.world.path().to_owned(),
+            environment: Environment::default(),
+            lazy: Some(lazy),
+        }
+    }
+
+    /// Its name as the command line has it.
+    pub fn at(&self) -> String {
+        format!("@{}", self.name.as_str())
+    }
+
+    /// One call of the tool `tag` in this process, on a connection of its own.
+    pub fn call(&self, tag: &str) -> Outcome {
+        call(&self.world.sessions(""), &self.name, tag)
+    }
+
+    /// One call of the tool `tag` by the real command.
+    pub fn command_call(&self, tag: &str, faults: &str) -> Outcome {
+        self.command_begins(tag, faults).outcome()
+    }
+
+    /// Begins a call of the tool `tag` by the real command.
+    pub fn command_begins(&self, tag: &str, faults: &str) -> Running {
+        self.command_begins_tool(&["tag", &format!("tag={tag}")], tag.to_owned(), faults)
+    }
+
+    /// Begins a call of the tool `slow`, which takes so many milliseconds.
+    pub fn command_begins_slow(&self, ms: u64, tag: &str, faults: &str) -> Running {
+        let words = ["slow", &format!("ms:={ms}"), &format!("tag={tag}")];
+        self.command_begins_tool(&words, slept(ms), faults)
+    }
+
+    fn command_begins_tool(&self, tool: &[&str], answer: String, faults: &str) -> Running {
+        let at = self.at();
+        let mut words = vec![at.as_str(), "tools-call"];
+        words.extend_from_slice(tool);
+        words.push("--json");
+        let child = self.world.command(&words, faults).spawn().expect("run drowse");
+        Running { child, answer }
+    }
+
+    /// What `state.json` says.
+    pub fn state(&self) -> Option<StateRecord> {
+        record::read_state(&self.world.home(), &self.name).expect("state.json can be read")
+    }
+
+    /// The bridge that `state.json` names, if it lives.
+    pub fn bridge(&self) -> Option<Seen> {
+        let bridge = self.state()?.bridge?;
+        self.world.bridges().into_iter().find(|seen| (seen.pid, seen.started) == (bridge.pid, bridge.started))
+    }
+
+    /// The live processes of its servers.
+    pub fn servers(&self) -> Vec<Seen> {
+        let mut seen = self.world.processes();
+        seen.retain(|one| matches!(&one.role, Role::Server { session, .. } if session == self.name.as_str()));
+        seen
+    }
+
+    /// What is in the session's log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.world.home().log_file(&self.name)).unwrap_or_default()
+    }
+
+    /// The journal, read.
+    pub fn audit(&self) -> Audit {
+        Audit::of(&self.journal.entries().expect("a journal"))
+    }
+
+    /// Waits for the end of the bridge that lives, if one does.
+    #[track_caller]
+    pub fn bridge_ends(&self) {
+        if let Some(bridge) = self.bridge() {
+            assert!(bridge.ends_within(ENDING), "still there: {bridge:?}\n{}", self.log());
+        }
+    }
+
+    /// Waits until its log has this.
+    #[track_caller]
+    pub fn has_logged(&self, text: &str) {
+        let deadline = Instant::now() + LIMIT;
+        let mut watch = Watch::on(&self.world.home().session(&self.name)).expect("its directory");
+        while !self.log().contains(text) {
+            assert!(watch.changed(deadline).expect("inotify"), "not in the log: {text}\n{}", self.log());
+        }
+    }
+
+    /// Waits until the last server that was started has been told to go.
+    #[track_caller]
+    pub fn is_told_to_go(&self) {
+        self.writes(|audit| audit.lives.last().is_some_and(|life| life.told.is_some()));
+    }
+
+    /// Waits until a tool runs with this tag.
+    #[track_caller]
+    pub fn runs(&self, tag: &str) {
+        self.writes(|audit| audit.executions(tag) > 0);
+    }
+
+    /// Waits for the start of a server after `before` others; its process.
+    #[track_caller]
+    pub fn has_a_server(&self, before: usize) -> Seen {
+        let audit = self.writes(|audit| audit.lives.len() > before);
+        let pid = audit.lives[before].pid;
+        let server = self.servers().into_iter().find(|server| server.pid == pid);
+        server.unwrap_or_else(|| panic!("{pid} is gone\n{}", self.log()))
+    }
+
+    #[track_caller]
+    fn writes(&self, enough: impl Fn(&Audit) -> bool) -> Audit {
+        match self.journal.wait(LIMIT, |entries| enough(&Audit::of(entries))) {
+            Ok(entries) => Audit::of(&entries),
+            Err(error) => panic!("{error}\n{}", self.log()),
+        }
+    }
+
+    /// Whether both of its locks are free.
+    pub fn is_unlocked(&self) -> bool {
+        let home = self.world.home();
+        [home.start_lock(&self.name), home.bridge_lock(&self.name)].iter().all(|path| {
+            // Waits, as whoever just ended may still be about to.
+            Lock::acquire(path, Wait::at_most(ENDING)).is_ok()
+        })
+    }
+
+    /// Ends it and checks that nothing is left: no process, no lock held, no file but its log's directory's absence.
+    #[track_caller]
+    pub fn close(&self) {
+        let closed = self.world.sessions("").close(&self.name, wait());
+        assert!(closed.is_ok(), "close: {closed:?}\n{:#?}\n{}", self.world.processes(), self.log());
+        assert_eq!(self.servers(), [], "close leaves a server");
+        assert!(self.is_unlocked(), "close leaves a lock held: {:#?}", self.world.processes());
+        assert!(!self.world.home().session(&self.name).exists(), "close leaves files");
+    }
+}
+
+/// One call of the tool `tag`.
+pub fn call(sessions: &Sessions, name: &SessionName, tag: &str) -> Outcome {
+    outcome(&sessions.caller(name, wait()).call(request(&params(tag))), tag)
+}
+
+/// The params of a call of the tool `tag`.
+pub fn params(tag: &str) -> String {
+    format!(r#"{{"name":"tag","arguments":{{"tag":"{tag}"}}}}"#)
+}
+
+/// A tool call with these params.
+pub fn request(params: &str) -> Request<'_> {
+    Request { method: "tools/call", params, timeout: None, progress: None }
+}
+
+/// The params of a call of the tool `slow`.
+pub fn slow_params(ms: u64, tag: &str) -> String {
+    format!(r#"{{"name":"slow","arguments":{{"ms":{ms},"tag":"{tag}"}}}}"#)
+}
+
+/// What became of a call that is to be answered so; `slow` answers `slept` and its milliseconds, `tag` the tag.
+pub fn outcome(reply: &Result<Reply, CallError>, answer: &str) -> Outcome {
+    match reply {
+        Ok(reply) => answered(reply.as_bytes(), answer),
+        Err(error) => Outcome::Failed(Typed::of(error)),
+    }
+}
+
+/// No test waits longer for a call.
+pub fn wait() -> Wait<'static> {
+    Wait::at_most(LIMIT)
+}
+
+fn answered(result: &[u8], wanted: &str) -> Outcome {
+    let text = serde_json::from_slice::<Value>(result).ok();
+    match text.as_ref().and_then(|result| result["content"][0]["text"].as_str()) {
+        Some(text) if text == wanted => Outcome::Answered,
+        _ => Outcome::Broken(format!("not answered {wanted} but {}", String::from_utf8_lossy(result))),
+    }
+}
+
+/// What `slow` answers.
+pub fn slept(ms: u64) -> String {
+    format!("slept {ms}")
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// What it is to be answered.
+    answer: String,
+}
+
+impl Running {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it. It is our child, so its number is nobody else's.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+    }
+
+    /// Waits for its end.
+    pub fn outcome(self) -> Outcome {
+        let answer = self.answer.clone();
+        match Ended::of(self) {
+            Ok(ended) => ended.outcome(&answer),
+            Err(hangs) => Outcome::Broken(hangs),
+        }
+    }
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl Ended {
+    /// Waits for a command's end; an error if it takes longer than any may.
+    fn of(running: Running) -> Result<Self, String> {
+        let seen = processes::started(running.pid()).map(|started| Seen {
+            pid: running.pid(),
+            started,
+            role: Role::Other,
+            command: String::new(),
+        });
+        if let Some(seen) = seen.filter(|seen| !seen.ends_within(LIMIT)) {
+            let mut stuck = running;
+            stuck.kill();
+            let output = stuck.child.wait_with_output();
+            return Err(format!("drowse hangs: {seen:?} {output:?}"));
+        }
+        let output = running.child.wait_with_output().expect("wait for drowse");
+        Ok(Self {
+            status: output.status,
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    fn outcome(&self, answer: &str) -> Outcome {
+        if self.status.signal() == Some(Signal::KILL.as_raw()) {
+            return Outcome::Killed;
+        }
+        if self.status.success() {
+            return answered(self.out.as_bytes(), answer);
+        }
+        let typed = (|| {
+            let document: Value = serde_json::from_str(self.err.lines().last()?).ok()?;
+            Some(Typed {
+                kind: document["kind"].as_str()?.to_owned(),
+                ran: document["ran"].as_str().map(str::to_owned),
+                exit: self.status.code()?,
+                message: document["error"].as_str()?.to_owned(),
+            })
+        })();
+        typed.map_or_else(|| Outcome::Broken(self.to_string()), Outcome::Failed)
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nstdout: {}\nstderr: {}", self.status, self.out, self.err)
+    }
+}
