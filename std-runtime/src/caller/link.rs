@@ -123,9 +123,12 @@ impl Unanswered {
             if let Some(line) = self.lines.next_line() {
                 let answer = serde_json::from_slice(self.lines.get(line));
                 return match answer {
-                    Ok(Envelope { drowse: BridgeHello::Hello(_) }) => {
-                        Greeting::Welcome(Link { socket: self.socket, lines: self.lines, ended: false })
-                    }
+                    Ok(Envelope { drowse: BridgeHello::Hello(welcome) }) => Greeting::Welcome(Link {
+                        socket: self.socket,
+                        lines: self.lines,
+                        bridge: welcome.pid,
+                        ended: false,
+                    }),
                     Ok(Envelope { drowse: BridgeHello::Refused(refused) }) => Greeting::Refused(refused),
                     Err(_) => Greeting::Absent,
                 };
@@ -150,10 +153,16 @@ impl AsFd for Unanswered {
 pub(super) struct Link {
     socket: OwnedFd,
     lines: LineBuffer,
+    bridge: u32,
     ended: bool,
 }
 
 impl Link {
+    /// The process at the other end, by its own account.
+    pub(super) fn bridge(&self) -> u32 {
+        self.bridge
+    }
+
     /// Gives bytes to the kernel, as many as it takes now.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         send(&self.socket, bytes)

@@ -41,7 +41,10 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(3600);
 pub(super) enum Present {
     /// Use it.
     Use,
-    /// It is going away: wait for its end, do not talk to it.
+    /// Use it, unless it is this process: that one said that it is going away, so its end is waited for. By the time
+    /// that L is ours, there may be another.
+    UseOther(u32),
+    /// Wait for its end.
     Avoid,
 }
 
@@ -77,8 +80,7 @@ enum Holder {
 }
 
 impl Sessions {
-    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6. A bridge
-    /// that said that it is shutting down is to be avoided.
+    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6.
     pub(super) fn reach(
         &self,
         name: &SessionName,
@@ -89,9 +91,7 @@ impl Sessions {
             return Err(self.no_session(name));
         }
         for _ in 0..MAX_STARTS {
-            if present == Present::Use
-                && let Greeting::Welcome(link) = self.greet(name, wait, PATIENCE)?
-            {
+            if let Greeting::Welcome(link) = self.look(name, present, wait)? {
                 return Ok(link);
             }
             self.home.prepare()?;
@@ -102,7 +102,10 @@ impl Sessions {
             let record = self.record(name)?;
             match self.meet(name, &lock, &record, present, wait) {
                 Ok(Met::Running(link)) => return Ok(link),
-                Ok(Met::Started(bridge)) => bridge.release(),
+                Ok(Met::Started(bridge)) => {
+                    bridge.release();
+                    present = Present::Use;
+                }
                 Err(NotMet { error, bridge }) => {
                     if let Some(bridge) = bridge {
                         bridge.release();
@@ -110,12 +113,22 @@ impl Sessions {
                     return Err(error);
                 }
             }
-            present = Present::Use;
         }
         Err(CallError::BridgeFailed {
             name: name.clone(),
             what: format!("it was started {MAX_STARTS} times and gone each time"),
             log: self.home.log_file(name),
+        })
+    }
+
+    /// C1, with a bridge that may be used only.
+    fn look(&self, name: &SessionName, present: Present, wait: Wait<'_>) -> Result<Greeting, CallError> {
+        if present == Present::Avoid {
+            return Ok(Greeting::Absent);
+        }
+        Ok(match self.greet(name, wait, PATIENCE)? {
+            Greeting::Welcome(link) if present == Present::UseOther(link.bridge()) => Greeting::Absent,
+            greeting => greeting,
         })
     }
 
@@ -176,11 +189,7 @@ impl Sessions {
         present: Present,
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
-        let look = || match present {
-            Present::Use => self.greet(name, wait, PATIENCE),
-            Present::Avoid => Ok(Greeting::Absent),
-        };
-        let mut greeting = look()?;
+        let mut greeting = self.look(name, present, wait)?;
         let patience = record.settings.connect_timeout().saturating_add(record.settings.stop_limit());
         let mut seen = self.progress(name);
         // C4.
@@ -205,7 +214,7 @@ impl Sessions {
                     let now = self.progress(name);
                     let stuck = now == seen;
                     seen = now;
-                    let greeting = look()?;
+                    let greeting = self.look(name, present, wait)?;
                     if stuck && matches!(greeting, Greeting::Silent(_) | Greeting::Absent) {
                         self.end_bridge_process(name, &record.settings)?;
                     }
