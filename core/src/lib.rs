@@ -27,3 +27,4 @@ mod skim;
 pub mod span;
 pub mod splice;
 pub mod time;
+pub mod trace;

@@ -22,6 +22,7 @@ use drowse_core::method::Method;
 use drowse_core::negotiate::Limits;
 use drowse_core::server::{Action, Config, Operation, Outcome, Refusal, Server};
 use drowse_core::time::{Duration, Instant, Reason};
+use drowse_core::trace::{self, Input, MAX_BESIDE_FRAME, Output};
 use proptest::prelude::*;
 
 use harness::{Behaviour, Fate, World};
@@ -240,6 +241,9 @@ struct Adapter {
     deferrals: usize,
     /// Everything that came out, for comparison.
     log: Vec<String>,
+    /// Everything that went in, as lines, and what each gave back.
+    trace: Vec<u8>,
+    outputs: Vec<Output>,
     /// Acknowledges by itself, as an adapter should.
     honest: bool,
 }
@@ -255,6 +259,8 @@ impl Adapter {
             quiet_since: Instant::ZERO,
             deferrals: 0,
             log: Vec::new(),
+            trace: Vec::new(),
+            outputs: Vec::new(),
             honest,
         }
     }
@@ -263,54 +269,93 @@ impl Adapter {
         self.open[which].as_ref().map(|open| open.key)
     }
 
+    /// Hands an input to the machine, and writes it down.
+    fn give(&mut self, input: Input<'_>) -> Output {
+        let mut buffer = vec![0; MAX_BESIDE_FRAME + 256];
+        let recorded = match input {
+            // A machine may be given what no framing gives it, but such a frame is no line.
+            Input::Frame(frame) if frame.contains(&b'\n') => Input::Frame(b"\x01"),
+            input => input,
+        };
+        self.trace.extend_from_slice(trace::write(self.now, &recorded, &mut buffer).expect("a line"));
+        let output = self.machine.replay(self.now, recorded);
+        self.outputs.push(output);
+        output
+    }
+
     fn take(&mut self, step: &Step) {
         let now = self.now;
         match step {
             Step::Submit(method, limit) => self.submit(*method, *limit),
             Step::Cancel(which) => {
                 if let Some(key) = self.key(*which) {
-                    self.machine.cancel(now, key);
+                    self.give(Input::Cancel(key));
                 }
             }
             Step::Wake => {
-                self.machine.wake(now);
+                self.give(Input::Wake);
                 self.quiet_since = now;
             }
             Step::Defer => {
-                self.machine.defer();
+                self.give(Input::Defer);
                 self.deferrals += 1;
             }
             Step::Undefer => {
-                self.machine.undefer(now);
+                self.give(Input::Undefer);
                 if self.deferrals == 1 {
                     self.quiet_since = now;
                 }
                 self.deferrals = self.deferrals.saturating_sub(1);
             }
             Step::Show(shown) => {
-                self.machine.show(now, *shown);
+                self.give(Input::Show(*shown));
                 if *shown {
                     self.quiet_since = now;
                 }
             }
-            Step::SetIdle(idle) => self.machine.set_idle(idle.map(Duration::from_secs)),
-            Step::Close => self.machine.close(now),
-            Step::Persisted => self.machine.handle_persisted(now),
-            Step::PersistFailed => self.machine.handle_persist_failed(now),
-            Step::Spawned => self.machine.handle_spawned(now),
-            Step::SpawnFailed => self.machine.handle_spawn_failed(now),
+            Step::SetIdle(idle) => {
+                self.give(Input::SetIdle(idle.map(Duration::from_secs)));
+            }
+            Step::Close => {
+                self.give(Input::Close);
+            }
+            Step::Persisted => {
+                self.give(Input::Persisted);
+            }
+            Step::PersistFailed => {
+                self.give(Input::PersistFailed);
+            }
+            Step::Spawned => {
+                self.give(Input::Spawned);
+            }
+            Step::SpawnFailed => {
+                self.give(Input::SpawnFailed);
+            }
             Step::Sent(which) => self.sent(*which),
-            Step::SetWritable(writable) => self.machine.set_writable(*writable),
+            Step::SetWritable(writable) => {
+                self.give(Input::SetWritable(*writable));
+            }
             Step::Frame(frame) => self.frame(frame),
             Step::Oversize(which, response) => {
                 let id = self.key(*which).map(|key| key.wire().to_string());
-                self.machine.handle_oversize(now, id.as_ref().map(String::as_bytes), *response);
+                let id = id.as_ref().map(String::as_bytes);
+                self.give(Input::Oversize { id, is_response: *response });
             }
-            Step::Lost => self.machine.handle_lost(now),
-            Step::Exited(exit) => self.machine.handle_exited(now, *exit),
-            Step::TreeGone => self.machine.handle_tree_gone(now),
-            Step::Expired => self.machine.handle_expired(now),
-            Step::Unauthorized => self.machine.handle_unauthorized(now),
+            Step::Lost => {
+                self.give(Input::Lost);
+            }
+            Step::Exited(exit) => {
+                self.give(Input::Exited(*exit));
+            }
+            Step::TreeGone => {
+                self.give(Input::TreeGone);
+            }
+            Step::Expired => {
+                self.give(Input::Expired);
+            }
+            Step::Unauthorized => {
+                self.give(Input::Unauthorized);
+            }
             Step::Pass(millis) => {
                 self.now = now.after(Duration::from_millis(*millis));
                 self.timeout();
@@ -354,7 +399,7 @@ impl Adapter {
     }
 
     fn timeout(&mut self) {
-        self.machine.handle_timeout(self.now);
+        self.give(Input::Timeout);
         let next = self.machine.poll_timeout();
         assert!(next.is_none_or(|(at, _)| at > self.now), "{next:?} is not in the future");
     }
@@ -365,21 +410,22 @@ impl Adapter {
             Allowance { quiet, total: quiet.saturating_mul(3) }
         });
         let before = format!("{:?}", self.machine);
-        match self.machine.submit(self.now, Operation { method, allowance }) {
-            Ok(key) => {
+        match self.give(Input::Submit(Operation { method, allowance })) {
+            Output::Submitted(Ok(key)) => {
                 assert!(self.used.insert(key.wire()), "{key:?} was used before");
                 assert_eq!(Key::from_wire(key.wire()), Some(key));
                 let place = &mut self.open[key.index()];
                 assert!(place.is_none(), "{key:?} is given out while {place:?} is under way");
                 *place = Some(Open { key, method, writing: false, sent: 0 });
             }
-            Err(refusal) => {
+            Output::Submitted(Err(refusal)) => {
                 assert_eq!(format!("{:?}", self.machine), before, "a refusal changes nothing");
                 if refusal == Refusal::Full {
                     assert!(self.open.iter().all(Option::is_some), "it is not full");
                 }
                 self.log.push(format!("{refusal:?}"));
             }
+            other => panic!("{other:?}"),
         }
     }
 
@@ -390,7 +436,7 @@ impl Adapter {
             }
             open.writing = false;
             let key = open.key;
-            self.machine.handle_sent(key);
+            self.give(Input::Sent(key));
         }
     }
 
@@ -426,12 +472,14 @@ impl Adapter {
             }
             Frame::Batch => r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},[]]"#.to_owned(),
             Frame::Garbage(bytes) => {
-                let outcome = self.machine.handle_frame(self.now, bytes);
-                self.log.push(format!("{outcome:?}"));
+                let output = self.give(Input::Frame(bytes));
+                self.log.push(format!("{output:?}"));
                 return;
             }
         };
-        let outcome = self.machine.handle_frame(self.now, bytes.as_bytes());
+        let Output::Heard(outcome) = self.give(Input::Frame(bytes.as_bytes())) else {
+            panic!("a frame was given")
+        };
         self.log.push(format!("{outcome:?}"));
         match outcome {
             Outcome::Deliver { key, method, .. } => {
@@ -447,7 +495,7 @@ impl Adapter {
     fn drain(&mut self) {
         // Per slot a failure and a cancellation or a request, and a few effects.
         for _ in 0..4 * SLOTS + 20 {
-            let Some(action) = self.machine.poll_action() else { return };
+            let Output::Action(Some(action)) = self.give(Input::Poll) else { return };
             self.log.push(format!("{action:?}"));
             match action {
                 Action::Send { key, method, .. } => {
@@ -487,12 +535,16 @@ impl Adapter {
                         assert!(open.sent > 0, "what was only queued survives a lost link");
                     }
                 }
-                Action::Persist(_) if self.honest => self.machine.handle_persisted(self.now),
+                Action::Persist(_) if self.honest => {
+                    self.give(Input::Persisted);
+                }
                 Action::Spawn { .. } if self.honest => {
                     self.question = None;
-                    self.machine.handle_spawned(self.now);
+                    self.give(Input::Spawned);
                 }
-                Action::Kill if self.honest => self.machine.handle_tree_gone(self.now),
+                Action::Kill if self.honest => {
+                    self.give(Input::TreeGone);
+                }
                 _ => {}
             }
         }
@@ -527,14 +579,10 @@ impl Adapter {
     /// The session is closed, whatever happened before: every key comes back.
     fn finish(&mut self) {
         self.honest = true;
-        self.machine.close(self.now);
-        self.drain();
-        self.machine.handle_persisted(self.now);
-        self.drain();
-        self.machine.handle_tree_gone(self.now);
-        self.drain();
-        self.machine.handle_persisted(self.now);
-        self.drain();
+        for input in [Input::Close, Input::Persisted, Input::TreeGone, Input::Persisted] {
+            self.give(input);
+            self.drain();
+        }
         assert!(self.open.iter().all(Option::is_none), "keys were lost: {:?}", self.open);
         assert_eq!(self.machine.state(), PublicState::Closed);
         assert_eq!(self.machine.lifecycle().in_flight(), 0);
@@ -601,7 +649,28 @@ proptest! {
         }
     }
 
-    /// Whatever a wild adapter does, nothing is delivered that was not asked, and memory stays as it is.
+    /// A recorded run, replayed from its text, is the same run.
+    #[test]
+    fn a_replayed_trace_gives_the_same_actions_and_states(
+        config in config(),
+        honest in any::<bool>(),
+        steps in steps(60),
+    ) {
+        let mut adapter = Adapter::new(config, honest);
+        for step in &steps {
+            adapter.step(step);
+        }
+        let mut again = Adapter::new(config, honest).machine;
+        let mut outputs = adapter.outputs.iter();
+        for line in adapter.trace.split_inclusive(|byte| *byte == b'\n') {
+            let (now, input) = trace::parse(line).expect("it was written by us");
+            prop_assert_eq!(Some(&again.replay(now, input)), outputs.next(), "{:?}", input);
+        }
+        prop_assert_eq!(outputs.next(), None);
+        prop_assert_eq!(format!("{again:?}"), format!("{:?}", adapter.machine));
+    }
+
+    /// An adapter that does not take the actions after each input loses no key either.
     #[test]
     fn undrained_inputs_do_no_harm(config in config(), steps in steps(80), drained in any::<u64>()) {
         let mut adapter = Adapter::new(config, false);

@@ -105,7 +105,18 @@ fn connect(
                     _ => {}
                 }
             }
-            Err(_) => return Ok(Ok(None)),
+            // No socket, nobody behind it, no room in its queue, or something that is no socket at all.
+            Err(
+                Errno::NOENT
+                | Errno::CONNREFUSED
+                | Errno::CONNRESET
+                | Errno::AGAIN
+                | Errno::NOTSOCK
+                | Errno::NOTDIR
+                | Errno::PROTOTYPE,
+            ) => return Ok(Ok(None)),
+            // Our own trouble, which says nothing about the bridge.
+            Err(e) => return Err(e.into()),
         }
     }
 }
