@@ -61,6 +61,9 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
              make the directory writable"
                 .to_owned()
         }
+        Cause::Unkillable => "processes of the last server were killed and are still there, so no other was started: \
+                              look for them with `ps`, they may wait for a device or belong to another user"
+            .to_owned(),
         _ => "the request failed".to_owned(),
     };
     if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
@@ -81,6 +84,7 @@ pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Expla
         Unavailable::ShuttingDown => Cause::ShuttingDown,
         Unavailable::Unauthorized => Cause::Unauthorized,
         Unavailable::Expired => Cause::Expired,
+        Unavailable::Unkillable => Cause::Unkillable,
     };
     failure(Failure { cause, ran: Ran::No }, around)
 }
