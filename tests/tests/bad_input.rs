@@ -7,7 +7,12 @@
 
 mod bad_input {
     mod bystander;
+    mod configuration;
+    mod confined;
+    mod disk;
+    mod records;
     mod servers;
     mod silence;
     mod trees;
+    mod words;
 }

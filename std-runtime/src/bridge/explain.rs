@@ -104,9 +104,14 @@ pub(super) fn start_error(error: StartError, spawn: Option<&str>, connect_secs: 
             "the server did not answer the handshake within {connect_secs} s: is it an MCP server on stdio?"
         ),
         StartError::Negotiation(N::Ended) => {
-            "the server ended before it answered the handshake: see its stderr".to_owned()
+            "the server ended before it answered the handshake: run its command by hand to see why; it must stay in \
+             the foreground"
+                .to_owned()
         }
-        StartError::Negotiation(error) => error.to_string(),
+        StartError::Negotiation(error) if error == N::NoCommonVersion => {
+            format!("{error}: see whether its entry pins one (`mcpVersion`)")
+        }
+        StartError::Negotiation(error) => format!("{error}: is it an MCP server on stdio?"),
     }
 }
 

@@ -673,6 +673,8 @@ impl Hub {
                     if !matches!(more, Ok(true)) {
                         output_ended = true;
                         self.last_frame(generation, &mut intake);
+                        // Who ends closes both pipes, and its last words explain what is reported now.
+                        self.drain_errors(&mut errors).await;
                         self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
                     }
                 }
@@ -689,12 +691,7 @@ impl Hub {
         if !output_ended {
             self.last_frame(generation, &mut intake);
         }
-        for _ in 0..DRAIN {
-            match at_once(errors.read()).await {
-                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
-                None => break,
-            }
-        }
+        self.drain_errors(&mut errors).await;
         if let Some(exit) = exit {
             self.with_generation(generation, |inner, now| inner.server.handle_exited(now, exit));
         }
@@ -705,6 +702,16 @@ impl Hub {
                 biased;
                 () = &mut gone => return,
                 bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+            }
+        }
+    }
+
+    /// Takes what stands in the pipe of the server's errors by now.
+    async fn drain_errors(&self, errors: &mut Errors) {
+        for _ in 0..DRAIN {
+            match at_once(errors.read()).await {
+                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
+                None => break,
             }
         }
     }
