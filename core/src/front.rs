@@ -51,6 +51,8 @@ pub enum Inbound {
     },
     /// The first line is no hello, or names no version that is spoken here: say so, and close.
     Refused,
+    /// A program that wants to take the bridge's place, whatever the versions of both: leave, and close.
+    Leave,
     /// A request for the server: submit it.
     Operation {
         /// What to submit.
@@ -194,12 +196,15 @@ impl Front {
     }
 
     fn greet(&mut self, frame: &[u8]) -> Inbound {
-        let hello = json::scan(frame)
+        let drowse = json::scan(frame)
             .ok()
             .filter(|line| json::is_object(line.of(frame)))
-            .and_then(|line| object(frame, line, "drowse"))
-            .and_then(|drowse| object(frame, drowse, "hello"));
-        let Some(hello) = hello else {
+            .and_then(|line| object(frame, line, "drowse"));
+        if drowse.is_some_and(|drowse| object(frame, drowse, "leave").is_some()) {
+            self.state = State::Closed;
+            return Inbound::Leave;
+        }
+        let Some(hello) = drowse.and_then(|drowse| object(frame, drowse, "hello")) else {
             self.state = State::Closed;
             return Inbound::Refused;
         };
@@ -371,6 +376,13 @@ mod tests {
             assert!(!front.is_open());
         }
         assert!(open().is_verbatim());
+    }
+
+    #[test]
+    fn leave_needs_no_common_version() {
+        let mut front = Front::new();
+        assert_eq!(front.handle_frame(br#"{"drowse":{"leave":{}}}"#, DEFAULT), Inbound::Leave);
+        assert!(!front.is_open());
     }
 
     #[test]

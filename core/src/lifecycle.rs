@@ -21,87 +21,13 @@
 use crate::crash::CrashLog;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
+mod exchange;
+
+pub use self::exchange::{Effect, Exit, PublicState, Record, Unavailable};
+
 #[cfg(test)]
 #[path = "lifecycle_tests.rs"]
 mod tests;
-
-/// What a user is told about a server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum PublicState {
-    /// Never started.
-    Dormant,
-    /// Being started.
-    Connecting,
-    /// Running and answering.
-    Live,
-    /// Running, but shown to nobody.
-    Suspended,
-    /// Not running, on purpose.
-    Idle,
-    /// Running, but not answering.
-    Disconnected,
-    /// Being started again in the background.
-    Reconnecting,
-    /// Ended by itself, or could not be started.
-    Crashed,
-    /// Refused the credentials.
-    Unauthorized,
-    /// Ended the session.
-    Expired,
-    /// Forgotten.
-    Closed,
-}
-
-impl PublicState {
-    /// Every state.
-    pub const ALL: [Self; 11] = [
-        Self::Dormant,
-        Self::Connecting,
-        Self::Live,
-        Self::Suspended,
-        Self::Idle,
-        Self::Disconnected,
-        Self::Reconnecting,
-        Self::Crashed,
-        Self::Unauthorized,
-        Self::Expired,
-        Self::Closed,
-    ];
-
-    /// The word for it in records and output.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dormant => "dormant",
-            Self::Connecting => "connecting",
-            Self::Live => "live",
-            Self::Suspended => "suspended",
-            Self::Idle => "idle",
-            Self::Disconnected => "disconnected",
-            Self::Reconnecting => "reconnecting",
-            Self::Crashed => "crashed",
-            Self::Unauthorized => "unauthorized",
-            Self::Expired => "expired",
-            Self::Closed => "closed",
-        }
-    }
-
-    /// The state of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
-    }
-
-    /// Whether a server process may exist in this state.
-    #[must_use]
-    pub const fn is_awake(self) -> bool {
-        matches!(
-            self,
-            Self::Connecting | Self::Live | Self::Suspended | Self::Disconnected | Self::Reconnecting
-        )
-    }
-}
 
 /// How a server is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,16 +57,6 @@ impl Default for Config {
             resident: false,
         }
     }
-}
-
-/// How a server process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Exit {
-    /// With this status.
-    Status(i32),
-    /// By this signal.
-    Signal(i32),
 }
 
 /// Where a server is when it does not run.
@@ -201,53 +117,6 @@ enum State {
     Resting(Rest),
 }
 
-/// What is to be done about the process and the record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Effect {
-    /// Write this record; acknowledge with `handle_persisted` or `handle_persist_failed`.
-    Persist(Record),
-    /// Start the process of this generation; acknowledged by negotiation, or by `handle_spawn_failed`.
-    Spawn {
-        /// Number of the generation.
-        generation: u64,
-    },
-    /// Close the server's input.
-    CloseInput,
-    /// Tell the whole tree to terminate.
-    Terminate,
-    /// Kill the whole tree. Its end is to be reported, at once if there is no process.
-    Kill,
-    /// Nothing is left to do and nothing waits: the machine may go.
-    Retire,
-}
-
-/// What is written down about a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Record {
-    /// Its state.
-    pub state: PublicState,
-    /// The generation that the state is about.
-    pub generation: u64,
-    /// No process of that generation is left.
-    pub ended: bool,
-}
-
-/// Why an operation is not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Unavailable {
-    /// The server keeps crashing; not before this instant.
-    BackingOff(Instant),
-    /// It is being closed.
-    ShuttingDown,
-    /// It refused the credentials.
-    Unauthorized,
-    /// It ended the session, and a fresh one is not wanted.
-    Expired,
-}
-
 /// The lifecycle machine.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
@@ -269,6 +138,8 @@ pub struct Lifecycle {
     given: u32,
     saved: u32,
     retired: bool,
+    /// Its place is wanted by another: no new operation is accepted, and it sleeps as soon as none is in flight.
+    leaving: bool,
     /// Somebody wanted the server awake while it was being ended: it is started again.
     wanted: bool,
 }
@@ -292,6 +163,7 @@ impl Lifecycle {
             made: 0,
             given: 0,
             saved: 0,
+            leaving: false,
             retired: false,
             wanted: false,
         }
@@ -373,7 +245,7 @@ impl Lifecycle {
     /// Why an operation would not be accepted now.
     #[must_use]
     pub fn unavailable(&self, now: Instant) -> Option<Unavailable> {
-        if self.retired {
+        if self.retired || self.leaving {
             return Some(Unavailable::ShuttingDown);
         }
         match self.state {
@@ -392,6 +264,10 @@ impl Lifecycle {
     /// When the server falls asleep, unless something happens.
     #[must_use]
     pub fn idle_deadline(&self) -> Option<Instant> {
+        if self.leaving && self.in_flight == 0 {
+            let stays = matches!(self.state, State::Dormant | State::Stopping { .. } | State::Resting(_));
+            return (!stays).then_some(self.quiet_since);
+        }
         let idle = self.config.idle.filter(|idle| !idle.is_zero())?;
         let eligible = match self.state {
             State::Live | State::Silent => true,
@@ -400,6 +276,18 @@ impl Lifecycle {
             _ => false,
         };
         (eligible && self.is_quiet()).then(|| self.quiet_since.after(idle))
+    }
+
+    /// Another program is to take over: whatever is in flight is finished, nothing new is accepted, and the server is
+    /// let go as if its idle period were over.
+    pub fn leave(&mut self, now: Instant) {
+        self.leaving = true;
+        if self.in_flight == 0 {
+            self.quiet_since = now;
+        }
+        if self.state == State::Dormant {
+            self.rest(Rest::Idle);
+        }
     }
 
     /// An operation arrived. Wakes a sleeping server.
@@ -701,7 +589,9 @@ impl Lifecycle {
                     && !self.retired
                     && !self.config.resident
                     && self.saved == self.made
-                    && !(self.config.auto_restart && matches!(rest, Rest::Crashed | Rest::Expired)) =>
+                    && !(self.config.auto_restart
+                        && !self.leaving
+                        && matches!(rest, Rest::Crashed | Rest::Expired)) =>
             {
                 self.retired = true;
                 Some(Effect::Retire)

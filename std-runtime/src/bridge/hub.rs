@@ -376,6 +376,11 @@ impl Hub {
                     connection.outlet.send(&[refused.to_string().as_bytes()], None);
                     return Flow::Close;
                 }
+                Inbound::Leave => {
+                    inner.server.leave(now);
+                    hub.drive(inner, None);
+                    return Flow::Close;
+                }
                 Inbound::Operation { operation, parts, token } => {
                     return hub.operation(inner, now, id, frame, operation, parts, token);
                 }

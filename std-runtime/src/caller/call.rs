@@ -64,7 +64,7 @@ impl<'a> Caller<'a> {
                 }
                 Exchange::Failed(error) => return Err(error),
                 Exchange::DidNotRun => present = Present::Use,
-                Exchange::ShuttingDown => present = Present::Avoid,
+                Exchange::ShuttingDown => present = Present::UseOther(link.bridge()),
             }
         }
         Err(CallError::BridgeFailed {

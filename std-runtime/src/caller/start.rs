@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Seek, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -84,7 +85,7 @@ impl Launch for BridgeProgram {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdout(their_report);
         // Its last words, should it panic before it has a log of its own.
-        let log = File::options().append(true).create(true).open(log);
+        let log = File::options().append(true).create(true).mode(0o600).open(log);
         command.stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
         config.lock_fd = lock.hand_down(&mut command);
         command.stdin(document(config)?);

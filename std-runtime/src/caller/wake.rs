@@ -46,7 +46,10 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::fro
 pub(super) enum Present {
     /// Use it.
     Use,
-    /// It is going away: wait for its end, do not talk to it.
+    /// Use it, unless it is this process: that one said that it is going away, so its end is waited for. By the time
+    /// that L is ours, there may be another.
+    UseOther(u32),
+    /// Wait for its end.
     Avoid,
 }
 
@@ -84,8 +87,7 @@ enum Holder {
 }
 
 impl Sessions {
-    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6. A bridge
-    /// that said that it is shutting down is to be avoided.
+    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6.
     pub(super) fn reach(
         &self,
         name: &SessionName,
@@ -97,9 +99,7 @@ impl Sessions {
         }
         let mut gone = None;
         for _ in 0..MAX_STARTS {
-            if present == Present::Use
-                && let Greeting::Welcome(link) = self.greet(name, wait, PATIENCE)?
-            {
+            if let Greeting::Welcome(link) = self.look(name, present, wait)? {
                 return Ok(link);
             }
             self.home.prepare()?;
@@ -110,8 +110,14 @@ impl Sessions {
             let record = self.record(name)?;
             match self.meet(name, lock, &record, present, wait) {
                 Ok(Met::Running(link)) => return Ok(link),
-                Ok(Met::Started(bridge)) => bridge.release(),
-                Ok(Met::Gone(error)) => gone = Some(error),
+                Ok(Met::Started(bridge)) => {
+                    bridge.release();
+                    present = Present::Use;
+                }
+                Ok(Met::Gone(error)) => {
+                    gone = Some(error);
+                    present = Present::Use;
+                }
                 Err(NotMet { error, bridge }) => {
                     if let Some(bridge) = bridge {
                         bridge.release();
@@ -119,13 +125,23 @@ impl Sessions {
                     return Err(error);
                 }
             }
-            present = Present::Use;
         }
         Err(gone.unwrap_or_else(|| CallError::BridgeFailed {
             name: name.clone(),
             what: format!("it was started {MAX_STARTS} times and gone each time"),
             log: self.home.log_file(name),
         }))
+    }
+
+    /// C1, with a bridge that may be used only.
+    fn look(&self, name: &SessionName, present: Present, wait: Wait<'_>) -> Result<Greeting, CallError> {
+        if present == Present::Avoid {
+            return Ok(Greeting::Absent);
+        }
+        Ok(match self.greet(name, wait, PATIENCE)? {
+            Greeting::Welcome(link) if present == Present::UseOther(link.bridge()) => Greeting::Absent,
+            greeting => greeting,
+        })
     }
 
     /// C1: connect, exchange the hello.
@@ -234,11 +250,7 @@ impl Sessions {
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
         let patience = patience(&record.settings);
-        let look = || match present {
-            Present::Use => self.greet(name, wait, PATIENCE.min(patience)),
-            Present::Avoid => Ok(Greeting::Absent),
-        };
-        let mut greeting = look()?;
+        let mut greeting = self.look(name, present, wait)?;
         let mut seen = self.progress(name);
         // C4.
         loop {
@@ -262,7 +274,7 @@ impl Sessions {
                     let now = self.progress(name);
                     let stuck = now == seen;
                     seen = now;
-                    let greeting = look()?;
+                    let greeting = self.look(name, present, wait)?;
                     if stuck && matches!(greeting, Greeting::Silent(_) | Greeting::Absent) {
                         self.end_bridge_process(name, &record.settings)?;
                     }

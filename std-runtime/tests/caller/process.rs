@@ -109,6 +109,7 @@ fn what_a_bridge_says_before_it_has_a_log_is_in_the_log() {
     let error = sessions.caller(&name("s"), long()).call(tool("{}")).unwrap_err();
     let log = sessions.home().log_file(&name("s"));
     assert!(error.to_string().contains(log.to_str().unwrap()), "{error}");
+    assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
     // It was started more than once.
     assert!(fs::read_to_string(log).unwrap().starts_with("thread main panicked\nthread main panicked\n"));
 }
