@@ -10,9 +10,11 @@ mod bad_input {
     mod configuration;
     mod confined;
     mod disk;
+    mod places;
     mod records;
     mod servers;
     mod silence;
+    mod strangers;
     mod trees;
     mod words;
 }

@@ -5,6 +5,8 @@ use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::server::StartError;
 use serde_json::{Value, json};
 
+use crate::wire::Kind;
+
 /// The JSON-RPC code of all errors that drowse itself reports; `data.drowse.kind` tells them apart. It lies outside
 /// the range that JSON-RPC and MCP reserve (basic/index, Error Codes).
 pub(super) const CODE: i32 = -31000;
@@ -71,7 +73,12 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
     if let (Cause::BackingOff, Some(at)) = (failure.cause, around.retry_at_ms) {
         more.push(("retryAt", json!(at)));
     }
-    with_data(message, failure.cause.kind(), failure.ran.name(), more)
+    let kind = match failure.cause {
+        // The core does not know what it was not written to.
+        Cause::NotPersisted => Kind::Storage.as_str(),
+        cause => cause.kind(),
+    };
+    with_data(message, kind, failure.ran.name(), more)
 }
 
 /// Explains why an operation was not accepted.

@@ -27,6 +27,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
+use crate::wire::Kind;
+
 use super::backend::{Backend, Control, Facts, Host, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
@@ -618,10 +620,14 @@ impl Hub {
         }
         if !inner.started {
             inner.started = true;
-            let timed_out =
-                inner.server.start_error() == Some(StartError::Negotiation(NegotiationError::TimedOut));
+            let kind = match inner.server.start_error() {
+                // The server was too slow, not unwilling.
+                Some(StartError::Negotiation(NegotiationError::TimedOut)) => Kind::Timeout,
+                Some(StartError::NotPersisted) => Kind::Storage,
+                _ => Kind::StartFailed,
+            };
             let failure = StartFailure {
-                timed_out,
+                kind,
                 message: inner
                     .failure
                     .clone()

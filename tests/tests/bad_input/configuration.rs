@@ -119,7 +119,7 @@ fn variables_without_a_value() {
     let run = connect(&home, entry(json!({"A=B": "1"})));
     failure(&run, 1, "config", &["`A=B` cannot be the name"]);
     for (pin, says) in
-        [("DROWSE_TEST_NOWHERE", "is not set"), ("=1", "--env"), ("", "--env"), ("A B=1", "`A B`")]
+        [("DROWSE_TEST_NOWHERE", "is not set"), ("=1", "--env"), ("", "--env"), ("A B=1", "`A B=1`")]
     {
         let run = home.run(["connect", "@s", "--json", "--env", pin, "--", "cat"]);
         assert!(run.fails(1)["error"].as_str().unwrap().contains(says), "{}", run.err);

@@ -86,7 +86,11 @@ fn a_disk_that_can_only_be_read() {
     let home = Home::new();
     let Some(disk) = small_disk(&home) else { return };
     let root = home.files().root().display();
-    let remount = |how: &str| disk.script(&format!("mount -o remount,{how} {root}"));
+    // Laid over it, because what runs there has files open; by their paths they are all read-only.
+    let remount = |how: &str| match how {
+        "ro" => disk.script(&format!("mount --bind {root} {root} && mount -o remount,bind,ro {root}")),
+        _ => disk.script(&format!("umount -l {root}")),
+    };
     let session = home.session("@s");
     const READ_ONLY: [&str; 2] = ["is read-only", "DROWSE_HOME"];
     // Nothing there yet.
