@@ -161,9 +161,8 @@ impl Host for BridgeHost {
                 fault::point("B5-said");
             }
             Err(failure) => {
-                let kind = if failure.timed_out { Kind::Timeout } else { Kind::StartFailed };
                 self.report(&StartReport::Failed(Failed {
-                    kind,
+                    kind: failure.kind,
                     message: failure.message.clone(),
                     stderr: failure.stderr.clone(),
                 }));

@@ -27,6 +27,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
+use crate::wire::Kind;
+
 use super::backend::{Backend, Control, Facts, Host, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
@@ -708,10 +710,14 @@ impl Hub {
         }
         if !inner.started {
             inner.started = true;
-            let timed_out =
-                inner.server.start_error() == Some(StartError::Negotiation(NegotiationError::TimedOut));
+            let kind = match inner.server.start_error() {
+                // The server was too slow, not unwilling.
+                Some(StartError::Negotiation(NegotiationError::TimedOut)) => Kind::Timeout,
+                Some(StartError::NotPersisted) => Kind::Storage,
+                _ => Kind::StartFailed,
+            };
             let failure = StartFailure {
-                timed_out,
+                kind,
                 message: inner
                     .failure
                     .clone()
@@ -769,6 +775,8 @@ impl Hub {
                     if !matches!(more, Ok(true)) {
                         output_ended = true;
                         self.last_frame(generation, &mut intake);
+                        // Who ends closes both pipes, and its last words explain what is reported now.
+                        self.drain_errors(&mut errors).await;
                         self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
                     }
                 }
@@ -789,12 +797,7 @@ impl Hub {
         if !output_ended {
             self.last_frame(generation, &mut intake);
         }
-        for _ in 0..DRAIN {
-            match at_once(errors.read()).await {
-                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
-                None => break,
-            }
-        }
+        self.drain_errors(&mut errors).await;
         if let Some(exit) = exit {
             self.with(|_, inner, _| {
                 if inner.server.state().is_awake() {
@@ -816,6 +819,16 @@ impl Hub {
                 biased;
                 () = &mut gone => return,
                 bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+            }
+        }
+    }
+
+    /// Takes what stands in the pipe of the server's errors by now.
+    async fn drain_errors(&self, errors: &mut Errors) {
+        for _ in 0..DRAIN {
+            match at_once(errors.read()).await {
+                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
+                None => break,
             }
         }
     }

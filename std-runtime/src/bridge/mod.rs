@@ -16,6 +16,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use drowse_core::era::{Pin, Revision};
 use drowse_core::lifecycle;
@@ -52,6 +53,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub fn serve() -> ExitCode {
     // Who starts a bridge may end with its terminal; the bridge does not.
     let _ = rustix::process::setsid();
+    // A limit on the size of files costs the log, or a start, but not the session.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let mut text = Vec::new();
     let config = io::stdin()
         .lock()
