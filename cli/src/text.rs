@@ -99,6 +99,7 @@ pub(crate) fn duration(span: Duration) -> String {
         0..=999 => format!("{micros} µs"),
         1_000..=9_999 => format!("{:.1} ms", micros as f64 / 1e3),
         10_000..=999_999 => format!("{} ms", micros / 1_000),
+        1_000_000..=59_999_999 if span.subsec_micros() == 0 => format!("{} s", span.as_secs()),
         1_000_000..=59_999_999 => format!("{:.1} s", micros as f64 / 1e6),
         _ => {
             let seconds = span.as_secs();
@@ -149,6 +150,7 @@ mod tests {
         assert_eq!(duration(Duration::from_micros(2_340)), "2.3 ms");
         assert_eq!(duration(Duration::from_millis(41)), "41 ms");
         assert_eq!(duration(Duration::from_millis(2_140)), "2.1 s");
+        assert_eq!(duration(Duration::from_secs(2)), "2 s");
         assert_eq!(duration(Duration::from_secs(600)), "10 min");
         assert_eq!(duration(Duration::from_secs(3_660)), "1 h 1 min");
     }

@@ -44,7 +44,8 @@ impl CrashLog {
     pub fn record(&mut self, now: Instant) {
         self.0.retain(|at| *at <= now && now.since(*at) < WINDOW);
         if self.0.is_full() {
-            self.0.remove(0);
+            let mut oldest = true;
+            self.0.retain(|_| !core::mem::take(&mut oldest));
         }
         // There is room: one was taken out if it was full.
         let _ = self.0.push(now);

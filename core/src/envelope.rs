@@ -18,6 +18,7 @@ mod tests;
 
 /// A message, as spans of its frame. The spans of strings (ids, methods) include the quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Message {
     /// A request.
     Request {
@@ -64,6 +65,7 @@ pub enum Message {
 
 /// The members that make an envelope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Part {
     /// `jsonrpc`
@@ -109,6 +111,7 @@ impl Part {
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum EnvelopeErrorKind {
     /// The frame is not JSON.
@@ -146,6 +149,7 @@ impl fmt::Display for EnvelopeErrorKind {
 
 /// A frame that is not a message: what is wrong, where, and whom to tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct EnvelopeError {
     /// What is wrong.
     pub kind: EnvelopeErrorKind,

@@ -87,6 +87,7 @@ impl Revision {
 
 /// What a configuration says about a server's revision (`mcpVersion`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Pin {
     /// Nothing: the era is found out.
     #[default]

@@ -42,6 +42,7 @@ impl Default for Front {
 
 /// What a line of a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Inbound {
     /// The hello, with a version that is spoken here: say so.
     Hello {
@@ -50,6 +51,8 @@ pub enum Inbound {
     },
     /// The first line is no hello, or names no version that is spoken here: say so, and close.
     Refused,
+    /// A program that wants to take the bridge's place, whatever the versions of both: leave, and close.
+    Leave,
     /// A request for the server: submit it.
     Operation {
         /// What to submit.
@@ -92,6 +95,7 @@ pub enum Inbound {
 
 /// What is wrong with a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Rejection {
     /// Not a message; the code is -32700 or -32600.
     Malformed(envelope::EnvelopeError),
@@ -192,12 +196,15 @@ impl Front {
     }
 
     fn greet(&mut self, frame: &[u8]) -> Inbound {
-        let hello = json::scan(frame)
+        let drowse = json::scan(frame)
             .ok()
             .filter(|line| json::is_object(line.of(frame)))
-            .and_then(|line| object(frame, line, "drowse"))
-            .and_then(|drowse| object(frame, drowse, "hello"));
-        let Some(hello) = hello else {
+            .and_then(|line| object(frame, line, "drowse"));
+        if drowse.is_some_and(|drowse| object(frame, drowse, "leave").is_some()) {
+            self.state = State::Closed;
+            return Inbound::Leave;
+        }
+        let Some(hello) = drowse.and_then(|drowse| object(frame, drowse, "hello")) else {
             self.state = State::Closed;
             return Inbound::Refused;
         };
@@ -369,6 +376,13 @@ mod tests {
             assert!(!front.is_open());
         }
         assert!(open().is_verbatim());
+    }
+
+    #[test]
+    fn leave_needs_no_common_version() {
+        let mut front = Front::new();
+        assert_eq!(front.handle_frame(br#"{"drowse":{"leave":{}}}"#, DEFAULT), Inbound::Leave);
+        assert!(!front.is_open());
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub const MAX_DEPTH: usize = 1024;
 
 /// What is wrong with a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum JsonErrorKind {
     /// There is nothing but white space.
@@ -80,6 +81,7 @@ impl fmt::Display for JsonErrorKind {
 
 /// A document that is not JSON: what is wrong, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct JsonError {
     /// What is wrong.
     pub kind: JsonErrorKind,

@@ -21,87 +21,13 @@
 use crate::crash::CrashLog;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
+mod exchange;
+
+pub use self::exchange::{Effect, Exit, PublicState, Record, Unavailable};
+
 #[cfg(test)]
 #[path = "lifecycle_tests.rs"]
 mod tests;
-
-/// What a user is told about a server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum PublicState {
-    /// Never started.
-    Dormant,
-    /// Being started.
-    Connecting,
-    /// Running and answering.
-    Live,
-    /// Running, but shown to nobody.
-    Suspended,
-    /// Not running, on purpose.
-    Idle,
-    /// Running, but not answering.
-    Disconnected,
-    /// Being started again in the background.
-    Reconnecting,
-    /// Ended by itself, or could not be started.
-    Crashed,
-    /// Refused the credentials.
-    Unauthorized,
-    /// Ended the session.
-    Expired,
-    /// Forgotten.
-    Closed,
-}
-
-impl PublicState {
-    /// Every state.
-    pub const ALL: [Self; 11] = [
-        Self::Dormant,
-        Self::Connecting,
-        Self::Live,
-        Self::Suspended,
-        Self::Idle,
-        Self::Disconnected,
-        Self::Reconnecting,
-        Self::Crashed,
-        Self::Unauthorized,
-        Self::Expired,
-        Self::Closed,
-    ];
-
-    /// The word for it in records and output.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dormant => "dormant",
-            Self::Connecting => "connecting",
-            Self::Live => "live",
-            Self::Suspended => "suspended",
-            Self::Idle => "idle",
-            Self::Disconnected => "disconnected",
-            Self::Reconnecting => "reconnecting",
-            Self::Crashed => "crashed",
-            Self::Unauthorized => "unauthorized",
-            Self::Expired => "expired",
-            Self::Closed => "closed",
-        }
-    }
-
-    /// The state of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
-    }
-
-    /// Whether a server process may exist in this state.
-    #[must_use]
-    pub const fn is_awake(self) -> bool {
-        matches!(
-            self,
-            Self::Connecting | Self::Live | Self::Suspended | Self::Disconnected | Self::Reconnecting
-        )
-    }
-}
 
 /// How a server is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,15 +57,6 @@ impl Default for Config {
             resident: false,
         }
     }
-}
-
-/// How a server process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Exit {
-    /// With this status.
-    Status(i32),
-    /// By this signal.
-    Signal(i32),
 }
 
 /// Where a server is when it does not run.
@@ -180,6 +97,7 @@ enum Then {
     Rest(Rest),
     /// It ended by itself; whether that was a crash depends on its exit, and on whether it was needed.
     Lost {
+        /// It was not needed, and would have been ended for that sooner or later.
         quiet: bool,
         exit: Option<Exit>,
     },
@@ -197,50 +115,6 @@ enum State {
     Silent,
     Stopping { step: Stop, then: Then },
     Resting(Rest),
-}
-
-/// What is to be done about the process and the record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
-    /// Write this record; acknowledge with `handle_persisted` or `handle_persist_failed`.
-    Persist(Record),
-    /// Start the process of this generation; acknowledged by negotiation, or by `handle_spawn_failed`.
-    Spawn {
-        /// Number of the generation.
-        generation: u64,
-    },
-    /// Close the server's input.
-    CloseInput,
-    /// Tell the whole tree to terminate.
-    Terminate,
-    /// Kill the whole tree. Its end is to be reported, at once if there is no process.
-    Kill,
-    /// Nothing is left to do and nothing waits: the machine may go.
-    Retire,
-}
-
-/// What is written down about a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record {
-    /// Its state.
-    pub state: PublicState,
-    /// The generation that the state is about.
-    pub generation: u64,
-    /// No process of that generation is left.
-    pub ended: bool,
-}
-
-/// Why an operation is not accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unavailable {
-    /// The server keeps crashing; not before this instant.
-    BackingOff(Instant),
-    /// It is being closed.
-    ShuttingDown,
-    /// It refused the credentials.
-    Unauthorized,
-    /// It ended the session, and a fresh one is not wanted.
-    Expired,
 }
 
 /// The lifecycle machine.
@@ -264,6 +138,8 @@ pub struct Lifecycle {
     given: u32,
     saved: u32,
     retired: bool,
+    /// Its place is wanted by another: no new operation is accepted, and it sleeps as soon as none is in flight.
+    leaving: bool,
     /// Somebody wanted the server awake while it was being ended: it is started again.
     wanted: bool,
 }
@@ -287,6 +163,7 @@ impl Lifecycle {
             made: 0,
             given: 0,
             saved: 0,
+            leaving: false,
             retired: false,
             wanted: false,
         }
@@ -307,9 +184,7 @@ impl Lifecycle {
             State::Live if self.shown => PublicState::Live,
             State::Live => PublicState::Suspended,
             State::Silent => PublicState::Disconnected,
-            State::Stopping { then: Then::Lost { quiet, exit }, .. } => {
-                public_rest(self.outcome(quiet, exit))
-            }
+            State::Stopping { then: Then::Lost { quiet, exit }, .. } => public_rest(outcome(quiet, exit)),
             State::Stopping { then: Then::Rest(rest), .. } | State::Resting(rest) => public_rest(rest),
         }
     }
@@ -370,7 +245,7 @@ impl Lifecycle {
     /// Why an operation would not be accepted now.
     #[must_use]
     pub fn unavailable(&self, now: Instant) -> Option<Unavailable> {
-        if self.retired {
+        if self.retired || self.leaving {
             return Some(Unavailable::ShuttingDown);
         }
         match self.state {
@@ -389,6 +264,10 @@ impl Lifecycle {
     /// When the server falls asleep, unless something happens.
     #[must_use]
     pub fn idle_deadline(&self) -> Option<Instant> {
+        if self.leaving && self.in_flight == 0 {
+            let stays = matches!(self.state, State::Dormant | State::Stopping { .. } | State::Resting(_));
+            return (!stays).then_some(self.quiet_since);
+        }
         let idle = self.config.idle.filter(|idle| !idle.is_zero())?;
         let eligible = match self.state {
             State::Live | State::Silent => true,
@@ -397,6 +276,18 @@ impl Lifecycle {
             _ => false,
         };
         (eligible && self.is_quiet()).then(|| self.quiet_since.after(idle))
+    }
+
+    /// Another program is to take over: whatever is in flight is finished, nothing new is accepted, and the server is
+    /// let go as if its idle period were over.
+    pub fn leave(&mut self, now: Instant) {
+        self.leaving = true;
+        if self.in_flight == 0 {
+            self.quiet_since = now;
+        }
+        if self.state == State::Dormant {
+            self.rest(Rest::Idle);
+        }
     }
 
     /// An operation arrived. Wakes a sleeping server.
@@ -518,7 +409,7 @@ impl Lifecycle {
     /// The server closed its output, or its link broke.
     pub fn handle_lost(&mut self, now: Instant) {
         if self.is_ready() {
-            let then = Then::Lost { quiet: self.is_quiet(), exit: None };
+            let then = Then::Lost { quiet: self.may_leave(), exit: None };
             let until = now.after(self.config.input_grace);
             self.state = State::Stopping { step: Stop::Input { until, told: false }, then };
             self.change();
@@ -528,16 +419,19 @@ impl Lifecycle {
     /// The server process itself ended; others of its tree may live on.
     pub fn handle_exited(&mut self, now: Instant, exit: Exit) {
         self.handle_lost(now);
+        let before = self.public_state();
         if let State::Stopping { step, then } = &mut self.state {
             if let Then::Lost { exit: known, .. } = then {
-                *known = Some(exit);
+                known.get_or_insert(exit);
             }
             // Whoever was left behind has no use for the input.
             if let Stop::Persist | Stop::Input { .. } = step {
                 let until = now.after(self.config.terminate_grace);
                 *step = Stop::Terminate { until, told: false };
-                self.change();
             }
+        }
+        if self.public_state() != before {
+            self.change();
         }
     }
 
@@ -560,9 +454,7 @@ impl Lifecycle {
     /// The server said that the session is gone.
     pub fn handle_expired(&mut self) {
         if self.is_ready() {
-            // With nothing in flight it only beat our timer to the same end.
-            let quiet = self.is_quiet() && self.config.idle.is_some_and(|idle| !idle.is_zero());
-            self.stop(Then::Rest(if quiet { Rest::Idle } else { Rest::Expired }));
+            self.stop(Then::Rest(if self.may_leave() { Rest::Idle } else { Rest::Expired }));
         }
     }
 
@@ -591,7 +483,7 @@ impl Lifecycle {
                 return;
             }
             Then::Rest(rest) => rest,
-            Then::Lost { quiet, exit } => self.outcome(quiet, exit),
+            Then::Lost { quiet, exit } => outcome(quiet, exit),
         };
         if matches!(then, Then::Lost { .. }) && rest == Rest::Crashed && !self.served {
             self.crashes.record(now);
@@ -697,7 +589,9 @@ impl Lifecycle {
                     && !self.retired
                     && !self.config.resident
                     && self.saved == self.made
-                    && !(self.config.auto_restart && matches!(rest, Rest::Crashed | Rest::Expired)) =>
+                    && !(self.config.auto_restart
+                        && !self.leaving
+                        && matches!(rest, Rest::Crashed | Rest::Expired)) =>
             {
                 self.retired = true;
                 Some(Effect::Retire)
@@ -779,15 +673,15 @@ impl Lifecycle {
         (waits && self.config.auto_restart).then(|| self.crashes.retry_at().unwrap_or(Instant::ZERO))
     }
 
-    /// What a server is that ended by itself.
-    const fn outcome(&self, quiet: bool, exit: Option<Exit>) -> Rest {
-        let idles = match self.config.idle {
-            Some(idle) => !idle.is_zero(),
-            None => false,
-        };
-        // A server that ends itself when it is not needed only beat our timer to the same end.
-        if quiet && idles && matches!(exit, Some(Exit::Status(0))) { Rest::Idle } else { Rest::Crashed }
+    /// Whether a server that ends now only beats our timer to the same end.
+    fn may_leave(&self) -> bool {
+        self.is_quiet() && self.config.idle.is_some_and(|idle| !idle.is_zero())
     }
+}
+
+/// What a server is that ended by itself.
+const fn outcome(quiet: bool, exit: Option<Exit>) -> Rest {
+    if quiet && matches!(exit, Some(Exit::Status(0))) { Rest::Idle } else { Rest::Crashed }
 }
 
 const fn public_rest(rest: Rest) -> PublicState {

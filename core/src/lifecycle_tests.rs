@@ -564,6 +564,21 @@ fn a_server_that_closes_its_output_and_stays_is_ended() {
     run.is("crashed");
 }
 
+#[test]
+fn a_status_that_comes_late_still_changes_the_record() {
+    let mut run = Run::served(idle());
+    run.act(|machine, now| machine.handle_lost(now));
+    run.passes(secs(2));
+    assert_eq!(run.said(), ["persist crashed 1", "close-input", "terminate"]);
+    run.act(|machine, now| machine.handle_exited(now, Exit::Status(0)));
+    run.is("idle");
+    assert_eq!(run.said(), ["persist idle 1"]);
+    run.act(|machine, now| machine.handle_exited(now, Exit::Signal(9)));
+    run.act(|machine, _| machine.set_idle(None));
+    run.is("idle");
+    assert!(run.said().is_empty(), "it ends once");
+}
+
 // The order of effects.
 
 #[test]
@@ -767,7 +782,7 @@ fn what_a_leader_leaves_behind_is_terminated_at_once() {
     run.passes(secs(IDLE));
     run.said();
     run.act(|machine, now| machine.handle_exited(now, Exit::Status(0)));
-    assert_eq!(run.said()[1..], ["terminate"], "it has no use for the input");
+    assert_eq!(run.said(), ["terminate"], "it has no use for the input");
     run.passes(secs(2));
     assert_eq!(run.said(), ["kill"]);
 }
@@ -1261,5 +1276,32 @@ fn inputs_out_of_place_change_nothing() {
             assert!(run.said().is_empty(), "{name} in setup {place}");
             assert_eq!((run.machine.public_state(), run.awaits()), before, "{name} in setup {place}");
         }
+    }
+}
+
+#[test]
+fn leaving_finishes_what_is_in_flight_and_takes_nothing_new() {
+    let mut run = Run::live(Config { idle: None, ..idle() });
+    run.act(|machine, now| machine.begin(now));
+    run.act(|machine, now| machine.leave(now));
+    assert_eq!(run.awaits(), None, "an operation is in flight");
+    run.act(|machine, now| assert_eq!(machine.unavailable(now), Some(Unavailable::ShuttingDown)));
+    run.passes(secs(1000));
+    run.is("live");
+    run.act(|machine, now| machine.end(now, true));
+    assert_eq!(run.awaits().map(|(_, reason)| reason), Some(Reason::Idle));
+    run.passes(secs(0));
+    run.is("idle");
+    run.gone();
+    run.is("idle");
+}
+
+#[test]
+fn leaving_is_heeded_in_every_state() {
+    for mut run in [Run::new(idle()), Run::live(idle()), Run::served(Config { auto_restart: true, ..idle() })]
+    {
+        run.act(|machine, now| machine.leave(now));
+        run.passes(secs(0));
+        run.is("idle");
     }
 }

@@ -28,6 +28,7 @@ pub const META_PROGRESS_TOKEN: &str = "progressToken";
 
 /// A message of drowse's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Own {
     /// The probe, also used as the keepalive of a modern server: `server/discover`.
     Discover {
@@ -61,6 +62,7 @@ pub enum Own {
 
 /// The buffer is too small for the message; nothing useful was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Overflow;
 
 impl core::fmt::Display for Overflow {
@@ -89,7 +91,10 @@ impl<'b> Writer<'b> {
     pub fn raw(&mut self, bytes: &[u8]) {
         let end = self.length.saturating_add(bytes.len());
         if let Some(room) = self.buffer.get_mut(self.length..end) {
-            room.copy_from_slice(bytes);
+            // Compiles to the same copy as copy_from_slice, whose check of the lengths would be a way to panic.
+            for (slot, byte) in room.iter_mut().zip(bytes) {
+                *slot = *byte;
+            }
         }
         self.length = end;
     }
@@ -110,10 +115,40 @@ impl<'b> Writer<'b> {
 
     /// Appends a JSON string, quoted and escaped.
     pub fn string(&mut self, text: &str) {
+        self.raw(b"\"");
+        let mut rest = text.as_bytes();
+        while let Some(at) = rest.iter().position(|&byte| needs_escape(byte)) {
+            let Some((plain, [byte, after @ ..])) = rest.split_at_checked(at) else { break };
+            self.raw(plain);
+            self.escaped(*byte);
+            rest = after;
+        }
+        self.raw(rest);
+        self.raw(b"\"");
+    }
+
+    /// Appends a value of the embedder's own, such as the arguments of a tool.
+    ///
+    /// drowse does not use it for its own messages: it links what serde-json-core can panic with (a `char` is one
+    /// of the types that do; see there).
+    pub fn value(&mut self, value: &impl serde::Serialize) {
         let written =
-            self.buffer.get_mut(self.length..).and_then(|room| serde_json_core::to_slice(text, room).ok());
-        // A text that does not fit makes the whole message overflow, whatever its length.
+            self.buffer.get_mut(self.length..).and_then(|room| serde_json_core::to_slice(value, room).ok());
+        // A value that does not fit makes the whole message overflow, whatever its length.
         self.length = written.map_or(usize::MAX, |n| self.length.saturating_add(n));
+    }
+
+    fn escaped(&mut self, byte: u8) {
+        let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble };
+        match byte {
+            b'"' | b'\\' => self.raw(&[b'\\', byte]),
+            b'\n' => self.raw(b"\\n"),
+            b'\r' => self.raw(b"\\r"),
+            b'\t' => self.raw(b"\\t"),
+            0x08 => self.raw(b"\\b"),
+            0x0c => self.raw(b"\\f"),
+            _ => self.raw(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]),
+        }
     }
 
     /// What was written.
@@ -123,6 +158,11 @@ impl<'b> Writer<'b> {
     pub fn finish(self) -> Result<&'b [u8], Overflow> {
         self.buffer.get(..self.length).ok_or(Overflow)
     }
+}
+
+/// Whether a byte of a string may not stand for itself in JSON.
+const fn needs_escape(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
 /// Writes `value` in decimal; returns the digits.
@@ -243,9 +283,11 @@ pub fn error<'b>(
 }
 
 #[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod tests {
     use super::*;
     use crate::envelope::{self, Message};
+    use std::string::String;
 
     const US: Identity = Identity { name: "a \"quoted\" name", version: "1.2.3" };
 
@@ -287,6 +329,42 @@ mod tests {
         assert_eq!(meta[META_PROTOCOL_VERSION], "2026-07-28");
         assert_eq!(meta[META_CLIENT_CAPABILITIES], serde_json::json!({}));
         assert_eq!(meta[META_CLIENT_INFO]["name"], US.name);
+    }
+
+    #[test]
+    fn strings_are_escaped_like_everybody_elses() {
+        let mut text = String::from("\u{7f}\u{2028}é𝄞");
+        text.extend((0..0x80).map(char::from));
+        let mut buffer = [0; 512];
+        let mut w = Writer::new(&mut buffer);
+        w.string(&text);
+        let bytes = w.finish().unwrap();
+        assert_eq!(serde_json::from_slice::<String>(bytes).unwrap(), text);
+        assert_eq!(core::str::from_utf8(bytes).unwrap(), serde_json::to_string(&text).unwrap().as_str());
+        let length = bytes.len();
+        for short in 0..length {
+            let mut w = Writer::new(&mut buffer[..short]);
+            w.string(&text);
+            assert_eq!(w.finish(), Err(Overflow));
+        }
+    }
+
+    #[test]
+    fn values_of_embedders_are_written() {
+        #[derive(serde::Serialize)]
+        struct Arguments<'a> {
+            text: &'a str,
+            times: [u8; 2],
+        }
+        let mut buffer = [0; 64];
+        let mut w = Writer::new(&mut buffer);
+        w.raw(b"[");
+        w.value(&Arguments { text: "a\"b", times: [1, 2] });
+        w.raw(b"]");
+        assert_eq!(w.finish(), Ok(br#"[{"text":"a\"b","times":[1,2]}]"#.as_slice()));
+        let mut w = Writer::new(&mut buffer[..8]);
+        w.value(&Arguments { text: "", times: [1, 2] });
+        assert_eq!(w.finish(), Err(Overflow));
     }
 
     #[test]

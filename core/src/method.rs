@@ -52,6 +52,11 @@ pub enum Method {
 }
 
 impl Method {
+    /// Every method, and the two groups.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::NAMES.into_iter().map(|(_, method)| method).chain([Self::Tasks, Self::Other])
+    }
+
     const NAMES: [(&'static str, Self); 19] = [
         ("tools/call", Self::ToolsCall),
         ("tools/list", Self::ToolsList),

@@ -912,6 +912,22 @@ fn an_answer_to_what_was_not_asked_yet_is_not_heard() {
     assert_eq!(talk.result(), None);
 }
 
+#[test]
+fn an_answer_that_is_no_message_is_as_good_as_a_refusal() {
+    let mut talk = Talk::new();
+    talk.said();
+    let (now, probe) = (talk.now, talk.probe);
+    talk.negotiation.handle_invalid_answer(now, PROBE, probe + 1);
+    talk.drain();
+    assert!(talk.said().is_empty(), "an answer to nothing");
+    talk.negotiation.handle_invalid_answer(now, PROBE, probe);
+    talk.drain();
+    assert_eq!(talk.said(), ["initialize 2025-11-25"], "at once");
+    let init = talk.init;
+    talk.negotiation.handle_invalid_answer(now, INIT, init);
+    talk.fails(NegotiationError::InvalidAnswer);
+}
+
 // Time.
 
 #[test]
@@ -966,6 +982,8 @@ fn era() -> impl Strategy<Value = Option<Era>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever the server says, in whatever order: the negotiation ends by the connect limit plus the waits that an
     /// answer may add, says nothing against its pin, and does not change its mind.
     #[test]

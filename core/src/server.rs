@@ -12,16 +12,21 @@
 //! before the lifecycle decides.
 
 use crate::crash::CrashLog;
-use crate::envelope::{self, EnvelopeError, Message};
+use crate::envelope::{self, Message};
 use crate::era::{Era, Pin, Revision};
 use crate::json;
-use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Record, Unavailable};
-use crate::link::{Allowance, Cause, Failure, Key, Link, OWN_INDEX, Slot};
+use crate::keepalive::Keepalive;
+use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Unavailable};
+use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Slot};
 use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::span::Span;
 use crate::time::{Duration, Instant, Reason, Timetable};
+
+mod exchange;
+
+pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
 
 #[cfg(test)]
 #[path = "server_tests.rs"]
@@ -38,7 +43,7 @@ pub struct Config {
     pub limits: Limits,
     /// How long the server is kept, and how it is ended.
     pub lifecycle: lifecycle::Config,
-    /// Ask a server that was silent for this long whether it is still there; `None`: never.
+    /// Ask a server that was silent for this long whether it is still there; `None` or zero: never.
     pub keepalive: Option<Duration>,
     /// What a request may take unless it says otherwise.
     pub allowance: Allowance,
@@ -57,131 +62,9 @@ impl Default for Config {
     }
 }
 
-/// A request for the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Operation {
-    /// Its method.
-    pub method: Method,
-    /// What it may take; `None`: what the configuration says.
-    pub allowance: Option<Allowance>,
-}
-
-/// Why an operation was not accepted. Nothing changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
-    /// As many operations as there are slots are under way: take it back later.
-    Full,
-    /// The server cannot be used now; the failure is final for this operation.
-    Unavailable(Unavailable),
-}
-
-/// What the adapter has to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Write this record; then `handle_persisted` or `handle_persist_failed`.
-    Persist(Record),
-    /// Start the server's process; then `handle_spawned` or `handle_spawn_failed`, before any other input.
-    Spawn {
-        /// Number of the generation.
-        generation: u64,
-    },
-    /// Send a message of drowse's own ([`crate::message::own`]).
-    SendOwn(Own),
-    /// Send a caller's request, rewritten by [`crate::splice::request`]; then `handle_sent` as soon as the kernel took
-    /// its first byte. If the link is lost before that, forget what was not written: the request comes again.
-    Send {
-        /// Which; its wire id is `key.wire()`.
-        key: Key,
-        /// Its method.
-        method: Method,
-        /// The revision the server speaks.
-        revision: Revision,
-    },
-    /// Answer the caller with what the server said of itself when it was negotiated. Takes the key back.
-    AnswerInfo {
-        /// Which.
-        key: Key,
-    },
-    /// Tell the caller that its request failed. Takes the key back.
-    Fail {
-        /// Which.
-        key: Key,
-        /// Why.
-        failure: Failure,
-    },
-    /// Close the server's input.
-    CloseInput,
-    /// Tell the whole tree to terminate.
-    Terminate,
-    /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
-    Kill,
-    /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
-    Retire,
-}
-
-/// What a frame of the server was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The answer to a caller's request, to be rewritten by [`crate::splice::answer`]. Takes the key back.
-    Deliver {
-        /// Whose.
-        key: Key,
-        /// The method that was asked for.
-        method: Method,
-        /// The answer: a response or an error.
-        message: Message,
-        /// The revision the server speaks.
-        revision: Revision,
-    },
-    /// Progress of a caller's request, to be rewritten by [`crate::splice::progress`] if the caller asked for it.
-    Progress {
-        /// Whose.
-        key: Key,
-        /// Where the token stands.
-        token: Span,
-    },
-    /// The server's description of itself: keep a copy for [`Action::AnswerInfo`].
-    Handshake(Span),
-    /// A request of the server: answer with an empty result.
-    Pong {
-        /// Its id.
-        id: Span,
-    },
-    /// A request of the server that nobody here can serve: answer with the error -32601.
-    Decline {
-        /// Its id.
-        id: Span,
-        /// Its method.
-        method: Span,
-    },
-    /// A notification of the server.
-    Notification {
-        /// Its method.
-        method: Span,
-    },
-    /// A batch: hand in each item on its own.
-    Batch(Span),
-    /// Nothing to be done.
-    Ignored(Ignored),
-}
-
-/// Why a frame was ignored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ignored {
-    /// It is not a message.
-    Malformed(EnvelopeError),
-    /// An answer that nobody waits for: late, repeated, or made up.
-    Unasked,
-    /// It belongs to the handshake or to a keepalive.
-    Internal,
-    /// The server is not running as far as the machine knows.
-    Stale,
-    /// A modern server must not send requests (basic/transports/stdio, Receiving Messages).
-    Forbidden,
-}
-
 /// Why the last start failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum StartError {
     /// The record could not be written.
     NotPersisted,
@@ -189,16 +72,6 @@ pub enum StartError {
     NotSpawned,
     /// It started, but could not be negotiated with.
     Negotiation(NegotiationError),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Keepalive {
-    /// Nothing is owed; this is when the server was last heard.
-    Heard(Instant),
-    /// To be asked.
-    Due,
-    /// Asked at that time, with that wire id.
-    Asked(Instant, u64),
 }
 
 /// The machine of one registered server. `S` is the storage of its requests.
@@ -231,7 +104,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             revision: None,
             remembered: config.remembered,
             own: 0,
-            keepalive: Keepalive::Heard(Instant::ZERO),
+            keepalive: Keepalive::new(config.keepalive),
             start_error: None,
             writable: true,
             now: Instant::ZERO,
@@ -297,12 +170,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// # Errors
     /// If every slot is in use, or the server cannot be used now.
     pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
-        self.now = now;
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
         }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
+        self.now = now;
         self.lifecycle.begin(now);
         Ok(key)
     }
@@ -341,6 +214,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.lifecycle.set_idle(idle);
     }
 
+    /// Another program is to take over: what is in flight is finished, nothing new is accepted, then the server sleeps.
+    pub fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.leave(now);
+    }
+
     /// Ends the server for good: its tree is ended, what is under way fails.
     pub fn close(&mut self, now: Instant) {
         self.now = now;
@@ -367,7 +246,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// The process runs.
     pub fn handle_spawned(&mut self, now: Instant) {
         self.now = now;
-        if self.lifecycle.is_negotiating() {
+        if self.lifecycle.is_negotiating() && self.negotiation.is_none() {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
             self.writable = true;
@@ -379,6 +258,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// The process could not be started.
     pub fn handle_spawn_failed(&mut self, now: Instant) {
         self.now = now;
+        self.negotiation = None;
         self.start_error = Some(StartError::NotSpawned);
         self.link.fail_queued(Cause::StartFailed);
         self.lifecycle.handle_spawn_failed(now);
@@ -409,7 +289,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if let (Some(id), true) = (error.id, error.is_response)
                     && let Some(wire) = json::as_u64(id.of(frame))
                 {
-                    self.link.handle_bad_answer(wire, Cause::InvalidAnswer);
+                    self.handle_bad_answer(wire, Cause::InvalidAnswer);
                 }
                 return Outcome::Ignored(Ignored::Malformed(error));
             }
@@ -449,7 +329,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.heard();
         if let Some(wire) = id.filter(|_| is_response).and_then(json::as_u64) {
-            self.link.handle_bad_answer(wire, Cause::TooLarge);
+            self.handle_bad_answer(wire, Cause::TooLarge);
         }
     }
 
@@ -474,6 +354,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.lose();
         self.settle();
+        if !self.lifecycle.is_stopping() {
+            // It went without a word.
+            self.lifecycle.handle_lost(now);
+        }
         let waiting = self.link.has_queued();
         self.lifecycle.handle_tree_gone(now, waiting);
         if self.link.has_queued()
@@ -511,15 +395,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(negotiation) = &mut self.negotiation {
             negotiation.handle_timeout(now);
         }
-        if let (Some(period), true) = (self.config.keepalive, self.lifecycle.is_ready()) {
-            match self.keepalive {
-                Keepalive::Heard(at) if now >= at.after(period) => self.keepalive = Keepalive::Due,
-                Keepalive::Asked(at, _) if now >= at.after(period) => {
-                    self.lifecycle.handle_silent();
-                    self.keepalive = Keepalive::Due;
-                }
-                _ => {}
-            }
+        if self.lifecycle.is_ready() && self.keepalive.handle_timeout(now) {
+            self.lifecycle.handle_silent();
         }
         self.lifecycle.handle_timeout(now);
         self.settle();
@@ -533,12 +410,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(negotiation) = &self.negotiation {
             negotiation.timetable(&mut table);
         }
-        if let (Some(period), true) = (self.config.keepalive, self.lifecycle.is_ready()) {
-            match self.keepalive {
-                Keepalive::Heard(at) => table.set(Reason::Keepalive, at.after(period)),
-                Keepalive::Asked(at, _) => table.set(Reason::KeepaliveAnswer, at.after(period)),
-                Keepalive::Due => {}
-            }
+        if self.lifecycle.is_ready() {
+            self.keepalive.timetable(&mut table);
         }
         self.lifecycle.timetable(&mut table);
         table
@@ -581,7 +454,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             return Some(match method {
                 Method::Info => {
                     self.link.poll_local(key);
-                    self.lifecycle.end(self.now, true);
+                    // The server was not asked, so this proves nothing of it.
+                    self.lifecycle.end(self.now, false);
                     Action::AnswerInfo { key }
                 }
                 // The question "does the server answer" is put in the server's own era.
@@ -592,10 +466,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 method => Action::Send { key, method, revision },
             });
         }
-        if self.keepalive == Keepalive::Due {
+        if self.keepalive.poll_question(self.now) {
             let id = own_id(self.own, Question::Initialize);
             self.own = self.own.wrapping_add(1);
-            self.keepalive = Keepalive::Asked(self.now, id);
             return Some(Action::SendOwn(alive_question(id, revision)));
         }
         None
@@ -617,19 +490,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if wire & 0xffff == u64::from(OWN_INDEX) {
             return self.handle_own_answer(frame, wire, &message);
         }
-        match (self.link.handle_answer(wire), self.revision) {
-            (Some((key, method)), Some(revision)) => {
-                self.lifecycle.end(self.now, true);
-                Outcome::Deliver { key, method, message, revision }
-            }
-            _ => Outcome::Ignored(Ignored::Unasked),
-        }
+        // In this order: a key that was taken back has to be given out.
+        let answered = self.revision.and_then(|revision| Some((revision, self.link.handle_answer(wire)?)));
+        let Some((revision, (key, method))) = answered else { return Outcome::Ignored(Ignored::Unasked) };
+        self.lifecycle.end(self.now, true);
+        Outcome::Deliver { key, method, message, revision }
     }
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
         let Some(negotiation) = &mut self.negotiation else { return Outcome::Ignored(Ignored::Internal) };
-        let question = if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize };
-        let heard = negotiation.handle_answer(self.now, question, frame, message);
+        let heard = negotiation.handle_answer(self.now, question_of(wire), frame, message);
         self.settle();
         match heard {
             Heard::Handshake(span) => Outcome::Handshake(span),
@@ -637,10 +507,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
     }
 
+    fn handle_bad_answer(&mut self, wire: u64, cause: Cause) {
+        if wire & 0xffff != u64::from(OWN_INDEX) {
+            self.link.handle_bad_answer(wire, cause);
+        } else if let Some(negotiation) = &mut self.negotiation {
+            negotiation.handle_invalid_answer(self.now, question_of(wire), wire);
+            self.settle();
+        }
+    }
+
     fn heard(&mut self) {
         if self.lifecycle.is_ready() {
             // Whatever was asked, the server lives; the answer to a question that is still open is not waited for.
-            self.keepalive = Keepalive::Heard(self.now);
+            self.keepalive.heard(self.now);
             self.lifecycle.handle_heard();
         }
     }
@@ -661,7 +540,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if self.lifecycle.is_negotiating() {
                     self.revision = Some(revision);
                     self.remembered = Some(revision.era());
-                    self.keepalive = Keepalive::Heard(self.now);
+                    self.keepalive.heard(self.now);
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
                 }
@@ -676,6 +555,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                         // The verdict is remembered, so that the next start does not probe it to death either.
                         self.remembered = Some(Era::Legacy);
                     } else {
+                        self.remembered = None;
                         self.link.fail_queued(Cause::StartFailed);
                     }
                     self.lifecycle.handle_start_failed(self.now, again);
@@ -697,6 +577,11 @@ fn alive_question(id: u64, revision: Revision) -> Own {
         Era::Legacy => Own::Ping { id },
         Era::Modern => Own::Discover { id, revision },
     }
+}
+
+/// The question that one of our own messages put, by its wire id.
+const fn question_of(wire: u64) -> Question {
+    if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize }
 }
 
 /// Wire ids of our own messages lie outside those of callers' requests, and say which question they put.

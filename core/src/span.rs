@@ -5,6 +5,7 @@
 
 /// Half-open byte range `start..end` of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
     start: u32,
     end: u32,

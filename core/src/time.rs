@@ -42,9 +42,8 @@ impl Instant {
     /// `self + duration`, rounded up to a whole microsecond, saturating at the end of time.
     #[must_use]
     pub const fn after(self, duration: Duration) -> Self {
-        let nanos = duration.as_nanos();
-        let micros = nanos.div_ceil(1000);
-        let micros = if micros > u64::MAX as u128 { u64::MAX } else { micros as u64 };
+        let micros = duration.as_secs().saturating_mul(1_000_000);
+        let micros = micros.saturating_add(duration.subsec_nanos().div_ceil(1000) as u64);
         Self(self.0.saturating_add(micros))
     }
 
@@ -65,11 +64,15 @@ impl From<embassy_time::Instant> for Instant {
 #[cfg(feature = "embassy-time")]
 impl From<Instant> for embassy_time::Instant {
     fn from(at: Instant) -> Self {
-        // Rounded up to the next tick: a timer that fires early would only be armed again.
-        let wanted = u128::from(at.as_micros()) * u128::from(embassy_time::TICK_HZ);
-        let ticks = wanted.div_ceil(1_000_000);
-        Self::from_ticks(u64::try_from(ticks).unwrap_or(u64::MAX))
+        Self::from_ticks(ticks(at.as_micros(), embassy_time::TICK_HZ))
     }
+}
+
+/// Ticks of a clock of `hz` ticks a second, rounded up and saturating: a timer that fires early would only be armed again.
+#[cfg(any(test, feature = "embassy-time"))]
+const fn ticks(micros: u64, hz: u64) -> u64 {
+    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+    seconds.saturating_mul(hz).saturating_add(rest.saturating_mul(hz).div_ceil(1_000_000))
 }
 
 /// Why a timeout is awaited.
@@ -167,6 +170,18 @@ mod tests {
         assert_eq!(Instant::ZERO.after(Duration::from_nanos(1001)), Instant::from_micros(2));
         assert_eq!(Instant::from_micros(5).after(Duration::MAX), Instant::from_micros(u64::MAX));
         assert_eq!(Instant::from_micros(5).since(Instant::from_micros(9)), Duration::ZERO);
+    }
+
+    #[test]
+    fn ticks_round_up_at_every_rate() {
+        for hz in [1, 100, 1000, 32_768, 1_000_000, 16_000_000, 1_000_000_000] {
+            for micros in [0, 1, 30, 31, 999_999, 1_000_000, 1_000_001, 123_456_789_012] {
+                let exact = u128::from(micros) * u128::from(hz);
+                assert_eq!(u128::from(ticks(micros, hz)), exact.div_ceil(1_000_000), "{micros} at {hz}");
+            }
+        }
+        assert_eq!(ticks(u64::MAX, 1_000_000), u64::MAX);
+        assert_eq!(ticks(u64::MAX, 1_000_000_000), u64::MAX);
     }
 
     #[test]

@@ -512,6 +512,21 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_says_becomes_what_to_do() {
+        let path = Path::new("/h/sessions");
+        for (errno, says) in [
+            (rustix::io::Errno::ROFS, "/h/sessions is read-only: set DROWSE_HOME"),
+            (rustix::io::Errno::NOSPC, "no room left for /h/sessions: free some space"),
+            (rustix::io::Errno::DQUOT, "no room left for /h/sessions: free some space"),
+            (rustix::io::Errno::NOTDIR, "/h/sessions is not a directory: move it away"),
+            (rustix::io::Errno::ACCESS, "cannot create /h/sessions: Permission denied"),
+        ] {
+            let text = HomeError::io("create", path, errno.into()).to_string();
+            assert!(text.starts_with(says), "{text}");
+        }
+    }
+
+    #[test]
     fn network_file_systems_are_told_by_type() {
         assert_eq!(network_file_system(0x6969), Some("NFS"));
         assert_eq!(network_file_system(0xff53_4d42), Some("CIFS"));

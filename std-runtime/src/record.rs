@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,11 +18,19 @@ use serde::{Deserialize, Serialize};
 use crate::home::{Home, HomeError, SessionName};
 use crate::process::ProcessIdentity;
 
+mod settings;
+
+pub use settings::{
+    DEFAULT_CONNECT_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS, DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, Settings,
+};
+
 /// The schema of both records that this build writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;
 
 /// A record larger than this is not ours.
 const MAX_RECORD: u64 = 16 << 20;
+/// Most records are smaller than this.
+const USUAL_RECORD: usize = 4 << 10;
 
 /// Where a session's command comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,78 +81,6 @@ pub struct SessionRecord {
     pub auto_connect: Option<bool>,
     /// When the session was made, in milliseconds since 1970.
     pub created: u64,
-}
-
-/// Settings of a session; an absent one has its default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Settings {
-    /// Seconds without use before the server is let go. 0 is never, and differs from absent only in that
-    /// it was said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_timeout_secs: Option<u64>,
-    /// A request's time-out in milliseconds, reset by progress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// A request's time-out in milliseconds whatever the progress.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_timeout_ms: Option<u64>,
-    /// The limit for starting and negotiating, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connect_timeout_ms: Option<u64>,
-    /// How long a server may take to exit after EOF, and again after TERM, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop_grace_ms: Option<u64>,
-    /// Seconds between keepalive pings; 0 is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keepalive_secs: Option<u64>,
-    /// A pinned revision or era.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp_version: Option<String>,
-}
-
-/// Default of [`Settings::timeout_ms`].
-pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
-/// Default of [`Settings::max_timeout_ms`].
-pub const DEFAULT_MAX_TIMEOUT_MS: u64 = 3_600_000;
-/// Default of [`Settings::connect_timeout_ms`].
-pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 60_000;
-/// Default of [`Settings::stop_grace_ms`].
-pub const DEFAULT_STOP_GRACE_MS: u64 = 2_000;
-
-impl Settings {
-    /// These settings, where set; else those of `base`.
-    #[must_use]
-    pub fn over(self, base: Self) -> Self {
-        Self {
-            idle_timeout_secs: self.idle_timeout_secs.or(base.idle_timeout_secs),
-            timeout_ms: self.timeout_ms.or(base.timeout_ms),
-            max_timeout_ms: self.max_timeout_ms.or(base.max_timeout_ms),
-            connect_timeout_ms: self.connect_timeout_ms.or(base.connect_timeout_ms),
-            stop_grace_ms: self.stop_grace_ms.or(base.stop_grace_ms),
-            keepalive_secs: self.keepalive_secs.or(base.keepalive_secs),
-            mcp_version: self.mcp_version.or(base.mcp_version),
-        }
-    }
-
-    /// The limit for starting and negotiating.
-    #[must_use]
-    pub fn connect_timeout(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.connect_timeout_ms.unwrap_or(DEFAULT_CONNECT_TIMEOUT_MS))
-    }
-
-    /// A request's time-out whatever the progress.
-    #[must_use]
-    pub fn max_timeout(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.max_timeout_ms.unwrap_or(DEFAULT_MAX_TIMEOUT_MS))
-    }
-
-    /// How long stopping a server's tree may take: once after EOF, once after TERM.
-    #[must_use]
-    pub fn stop_limit(&self) -> std::time::Duration {
-        let once = self.stop_grace_ms.unwrap_or(DEFAULT_STOP_GRACE_MS);
-        std::time::Duration::from_millis(once.saturating_mul(2))
-    }
 }
 
 /// The public state words.
@@ -450,17 +386,17 @@ struct SchemaOnly {
 /// Reads a document; `None` if there is no file.
 pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(HomeError::io("open", path, e).into()),
     };
-    let len = file.metadata().map_err(|e| HomeError::io("look at", path, e))?.size();
-    if len > MAX_RECORD {
-        return Err(malformed(format!("{len} bytes, more than any record has")));
+    // Straight into the buffer, without asking how large the file is: a list reads two for each session.
+    let mut bytes = Vec::with_capacity(USUAL_RECORD);
+    file.take(MAX_RECORD + 1).read_to_end(&mut bytes).map_err(|e| HomeError::io("read", path, e))?;
+    if bytes.len() as u64 > MAX_RECORD {
+        return Err(malformed(format!("more than {MAX_RECORD} bytes, larger than any record")));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
-    file.read_to_end(&mut bytes).map_err(|e| HomeError::io("read", path, e))?;
     if bytes.is_empty() && T::MAY_BE_EMPTY {
         return Ok(None);
     }
@@ -518,7 +454,7 @@ fn plain(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -616,7 +552,7 @@ mod tests {
         fs::write(home.state_file(&name), "").unwrap();
         assert_eq!(read_state(&home, &name).unwrap(), None);
         File::create(home.session_file(&name)).unwrap().set_len(MAX_RECORD + 1).unwrap();
-        assert!(read_session(&home, &name).unwrap_err().to_string().contains("more than any record"));
+        assert!(read_session(&home, &name).unwrap_err().to_string().contains("larger than any record"));
     }
 
     #[test]

@@ -108,7 +108,10 @@ fn a_passing_failure_to_connect() {
 
 #[test]
 fn starter_may_release_l_early() {
-    holds("2 callers, 2 kills, early release", Config::new(2, 2).with(Variant::EarlyRelease));
+    let early = |config: Config| config.with(Variant::EarlyRelease);
+    holds("2 callers, 2 kills, early release", early(Config::new(2, 2)));
+    holds("2 callers, 1 kill, close, early release", early(TWO_AND_A_KILL.beside(Close)));
+    holds("2 callers, 1 kill or wedge, early release", early(Config { wedges: true, ..TWO_AND_A_KILL }));
 }
 
 #[test]

@@ -40,6 +40,15 @@ impl Home {
     }
 }
 
+impl Drop for Home {
+    /// A test that failed halfway leaves no bridge behind. A home without locks never had one.
+    fn drop(&mut self) {
+        if self.path().join("home/locks").exists() {
+            let _ = self.command(&["clean", "all"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: i32,

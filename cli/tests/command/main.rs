@@ -5,5 +5,6 @@
 mod awake;
 mod bridge;
 mod home;
+mod life;
 mod records;
 mod usage;

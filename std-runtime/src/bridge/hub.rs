@@ -37,6 +37,8 @@ use crate::fault;
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
 /// Above this backlog the server gets no further requests; they stay queued.
 const SERVER_BACKLOG: usize = 1 << 20;
+/// How many reads the pipes of a server that ended may take: more than the largest pipe holds.
+const DRAIN: usize = 512;
 /// How long a connection that is over may take to read what was said last.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How much of the server's stderr is kept for error messages.
@@ -374,6 +376,11 @@ impl Hub {
                     connection.outlet.send(&[refused.to_string().as_bytes()], None);
                     return Flow::Close;
                 }
+                Inbound::Leave => {
+                    inner.server.leave(now);
+                    hub.drive(inner, None);
+                    return Flow::Close;
+                }
                 Inbound::Operation { operation, parts, token } => {
                     return hub.operation(inner, now, id, frame, operation, parts, token);
                 }
@@ -510,7 +517,9 @@ impl Hub {
             (Some(_), None) => true,
             (None, _) => false,
         };
-        if sooner {
+        // While requests come and go the timer may fire early, which does no harm; a quiet bridge is not to be woken
+        // for a time-out that is over.
+        if sooner || (inner.server.lifecycle().in_flight() == 0 && next != inner.armed) {
             inner.armed = next;
             self.0.timer.notify_one();
         }
@@ -565,13 +574,9 @@ impl Hub {
                 });
                 inner.server.handle_spawned(now);
                 let hub = self.clone();
-                spawn_local(async move { hub.read_server(generation, output, control).await });
+                spawn_local(async move { hub.read_server(generation, output, errors, control).await });
                 let hub = self.clone();
                 spawn_local(async move { hub.flush_server(generation, wake).await });
-                if let Some(errors) = errors {
-                    let hub = self.clone();
-                    spawn_local(async move { hub.read_errors(errors).await });
-                }
             }
             Err(text) => {
                 inner.host.note(&text);
@@ -651,48 +656,73 @@ impl Hub {
         });
     }
 
-    /// Reads the server's output until its end, and notices the end of its process.
+    /// Reads the server's output and errors until their end, and notices the end of its process.
     async fn read_server(
         &self,
         generation: u64,
         mut output: Box<dyn AsyncRead + Unpin>,
+        errors: Option<Box<dyn AsyncRead + Unpin>>,
         control: Rc<dyn Control>,
     ) {
         let mut intake = Intake::new(self.0.limit);
+        let mut errors = Errors { reader: errors, buffer: [0; 4096] };
         let mut exited = control.exited();
-        let mut ended: Option<Exit> = None;
-        loop {
-            while let Some(frame) = intake.decoder.poll_frame() {
-                self.server_frame(generation, &frame);
-            }
-            if ended.is_some() {
-                // Whoever holds the pipe now is not the server: take what it wrote before it ended, and no more.
-                let mut read = std::pin::pin!(intake.read(&mut output));
-                let more = std::future::poll_fn(|context| match read.as_mut().poll(context) {
-                    Poll::Ready(result) => Poll::Ready(matches!(result, Ok(true))),
-                    Poll::Pending => Poll::Ready(false),
-                })
-                .await;
-                if more {
-                    continue;
-                }
-                break;
-            }
+        let mut exit: Option<Exit> = None;
+        let mut output_ended = false;
+        while exit.is_none() {
             tokio::select! {
                 biased;
-                more = intake.read(&mut output) => if !matches!(more, Ok(true)) { break },
-                exit = &mut exited => ended = Some(exit),
+                ended = &mut exited => exit = Some(ended),
+                more = intake.read(&mut output), if !output_ended => {
+                    self.server_frames(generation, &mut intake);
+                    if !matches!(more, Ok(true)) {
+                        output_ended = true;
+                        self.last_frame(generation, &mut intake);
+                        self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
+                    }
+                }
+                bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
             }
         }
-        if let Some(frame) = intake.decoder.finish() {
+        // It wrote all this before it ended, so it is in the pipes; what comes later is of somebody else who holds them.
+        for _ in 0..DRAIN {
+            if output_ended || !matches!(at_once(intake.read(&mut output)).await, Some(Ok(true))) {
+                break;
+            }
+            self.server_frames(generation, &mut intake);
+        }
+        if !output_ended {
+            self.last_frame(generation, &mut intake);
+        }
+        for _ in 0..DRAIN {
+            match at_once(errors.read()).await {
+                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
+                None => break,
+            }
+        }
+        if let Some(exit) = exit {
+            self.with_generation(generation, |inner, now| inner.server.handle_exited(now, exit));
+        }
+        // The rest of the tree may still have something to say, until it is gone.
+        let mut gone = control.gone();
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut gone => return,
+                bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+            }
+        }
+    }
+
+    fn server_frames(&self, generation: u64, intake: &mut Intake) {
+        while let Some(frame) = intake.decoder.poll_frame() {
             self.server_frame(generation, &frame);
         }
-        if ended.is_none() {
-            self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
-            ended = Some(exited.await);
-        }
-        if let Some(exit) = ended {
-            self.with_generation(generation, |inner, now| inner.server.handle_exited(now, exit));
+    }
+
+    fn last_frame(&self, generation: u64, intake: &mut Intake) {
+        if let Some(frame) = intake.decoder.finish() {
+            self.server_frame(generation, &frame);
         }
     }
 
@@ -729,20 +759,6 @@ impl Hub {
                     return;
                 }
                 self.with_generation(generation, |inner, _| inner.set_writable());
-            }
-        }
-    }
-
-    async fn read_errors(&self, mut errors: Box<dyn AsyncRead + Unpin>) {
-        let mut buffer = [0; 4096];
-        while let Ok(n @ 1..) = errors.read(&mut buffer).await {
-            if let Some(bytes) = buffer.get(..n) {
-                self.with(|_, inner, _| {
-                    inner.host.server_errors(bytes);
-                    inner.stderr.extend_from_slice(bytes);
-                    let over = inner.stderr.len().saturating_sub(STDERR_TAIL);
-                    inner.stderr.drain(..over);
-                });
             }
         }
     }
@@ -846,6 +862,13 @@ impl Inner {
                 }
             }
         }
+    }
+
+    fn take_errors(&mut self, bytes: &[u8]) {
+        self.host.server_errors(bytes);
+        self.stderr.extend_from_slice(bytes);
+        let over = self.stderr.len().saturating_sub(STDERR_TAIL);
+        self.stderr.drain(..over);
     }
 
     fn write(&mut self, parts: &[&[u8]], key: Option<Key>) {
@@ -996,6 +1019,36 @@ impl Inner {
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }
+}
+
+/// A server's standard error.
+struct Errors {
+    reader: Option<Box<dyn AsyncRead + Unpin>>,
+    buffer: [u8; 4096],
+}
+
+impl Errors {
+    /// What comes next; never ready once the stream is over.
+    async fn read(&mut self) -> &[u8] {
+        if let Some(reader) = &mut self.reader {
+            if let Ok(n @ 1..) = reader.read(&mut self.buffer).await {
+                return self.buffer.get(..n).unwrap_or_default();
+            }
+            self.reader = None;
+        }
+        std::future::pending().await
+    }
+}
+
+/// What a future gives without waiting.
+async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    // The runtime's own limit on how much is done in one go must not look like an empty pipe.
+    let mut future = std::pin::pin!(tokio::task::unconstrained(future));
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Gives the slices of a rewritten message.

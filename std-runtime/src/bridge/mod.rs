@@ -31,6 +31,7 @@ use crate::home::{Home, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
+use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 
 pub use backend::{Backend, Control, Facts, Host, LocalFuture, StartFailure};
@@ -122,11 +123,10 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static st
     // A working directory that somebody unmounts or removes is not ours to hold.
     let _ = std::env::set_current_dir(Path::new("/"));
     process::become_subreaper().map_err(|error| ("becoming the reaper of the server's processes", error))?;
-    let bridge_lock = match Lock::try_acquire(&home.bridge_lock(&name)) {
-        Ok(Some(lock)) => lock,
-        Ok(None) => return Err(("taking the session's lock", io::Error::other("another bridge has it"))),
-        Err(error) => return Err(("taking the session's lock", io::Error::other(error))),
-    };
+    // Free, save for those who look for a moment whether it is.
+    let wait = Wait::at_most(Duration::from_millis(config.connect_timeout_ms));
+    let bridge_lock = Lock::acquire(&home.bridge_lock(&name), wait)
+        .map_err(|error| ("taking the session's lock", io::Error::other(error)))?;
     fault::point("B1");
     Ok(Prepared { home, name, log, lock, bridge_lock })
 }

@@ -325,3 +325,86 @@ fn usable(mut link: Link) -> Option<Link> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// What becomes of a request of this many bytes when the other side does what it does.
+    fn outcome(size: usize, other: impl FnOnce(UnixStream)) -> (Exchange, usize) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut link = Link::over(ours);
+        let line = vec![b'x'; size];
+        let mut operation = Operation {
+            id: 1,
+            number: 1,
+            line: &line,
+            written: 0,
+            broken: false,
+            goaway: None,
+            since: Instant::now(),
+            guard: None,
+        };
+        let mut request = Request { method: "m", params: "", timeout: None, progress: None };
+        let name = SessionName::new("s").unwrap();
+        let mut theirs = Some(theirs);
+        // As much as fits is sent before the other side acts, except where it is gone before anything is.
+        if size > 1 {
+            assert!(operation.send(&mut link).is_none());
+        }
+        other(theirs.take().unwrap());
+        loop {
+            assert!(operation.send(&mut link).is_none());
+            if let Some(outcome) = operation.receive(&mut link, &name, &mut request) {
+                return (outcome, operation.written);
+            }
+        }
+    }
+
+    const GOAWAY_0: &[u8] = b"{\"method\":\"notifications/drowse/goaway\",\"params\":{\"last\":0}}\n";
+
+    #[test]
+    fn a_request_of_which_no_byte_was_taken_did_not_run() {
+        let (outcome, written) = outcome(1, drop);
+        assert!(matches!(outcome, Exchange::DidNotRun));
+        assert_eq!(written, 0);
+    }
+
+    #[test]
+    fn one_of_which_some_bytes_were_taken_may_have_run() {
+        let (outcome, written) = outcome(8 << 20, drop);
+        assert!((1..8 << 20).contains(&written));
+        let Exchange::Failed(error) = outcome else { panic!("not failed") };
+        assert_eq!(error.ran(), Some(Ran::Unknown));
+    }
+
+    #[test]
+    fn what_was_received_before_a_write_error_decides() {
+        for size in [1, 100, 8 << 20] {
+            let (outcome, _) = outcome(size, |mut theirs| theirs.write_all(GOAWAY_0).unwrap());
+            assert!(matches!(outcome, Exchange::DidNotRun), "{size}");
+        }
+        let (outcome, _) = outcome(100, |mut theirs| {
+            theirs.read_exact(&mut [0; 100]).unwrap();
+            theirs.write_all(b"{\"id\":1,\"result\":{}}\n").unwrap();
+            theirs.write_all(GOAWAY_0).unwrap();
+        });
+        assert!(matches!(outcome, Exchange::Answered(Ok(_))));
+    }
+
+    #[test]
+    fn a_link_that_was_ended_meanwhile_is_not_used_again() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let link = usable(Link::over(ours)).unwrap();
+        (&theirs).write_all(b"{\"method\":\"notifications/progress\",\"params\":{}}\n").unwrap();
+        let link = usable(link).unwrap();
+        (&theirs).write_all(GOAWAY_0).unwrap();
+        assert!(usable(link).is_none());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert!(usable(Link::over(ours)).is_none());
+    }
+}

@@ -9,7 +9,7 @@ use super::error::CallError;
 use super::link::{Greeting, Link};
 use super::pin::{Environment, Pinned, change, differs, pin, pin_again, same_target};
 use super::start::Started;
-use super::wake::{Met, NotMet, Present, known_if_readable};
+use super::wake::{MAX_STARTS, Met, NotMet, Present, known_if_readable};
 use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
 use crate::credential;
 use crate::home::SessionName;
@@ -35,7 +35,11 @@ impl Sessions {
             _ => None,
         };
         self.home.prepare()?;
-        let lock = self.lock(name, wait)?;
+        let settings = match &pinned {
+            Some(pinned) => pinned.record.settings.clone(),
+            None => self.record(name).map(|record| record.settings).unwrap_or_default(),
+        };
+        let lock = self.lock(name, &settings, wait)?;
         match record::read_session(&self.home, name)? {
             Some(record) => self.connect_existing(wanted, record, lock, wait),
             None => {
@@ -59,9 +63,9 @@ impl Sessions {
         if !self.home.check()? {
             return Err(self.no_session(name));
         }
-        self.record(name)?;
+        let settings = self.record(name)?.settings;
         self.home.prepare()?;
-        let lock = self.lock(name, wait)?;
+        let lock = self.lock(name, &settings, wait)?;
         let record = self.record(name)?;
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         // Before anything is ended: a broken entry leaves the server that runs alone.
@@ -144,16 +148,19 @@ impl Sessions {
             let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
             return Ok(done(Outcome::Restarted, Some(info)));
         }
-        match self.meet(name, &lock, &new.record, Present::Use, wait).map_err(settle)? {
+        match self.meet(name, lock, &new.record, Present::Use, wait).map_err(settle)? {
             Met::Running(link) => {
-                drop(lock);
                 // From here on like any other caller: the bridge may fall asleep at this very moment.
                 let info = Caller::on(self, name, wait, link).call(info_request())?;
                 Ok(done(Outcome::AlreadyAwake, Some(info)))
             }
             Met::Started(bridge) => {
                 bridge.release();
-                drop(lock);
+                let info = Caller::new(self, name, wait).call(info_request())?;
+                Ok(done(Outcome::Woken, Some(info)))
+            }
+            // Another may do better.
+            Met::Gone(_) => {
                 let info = Caller::new(self, name, wait).call(info_request())?;
                 Ok(done(Outcome::Woken, Some(info)))
             }
@@ -168,10 +175,16 @@ impl Sessions {
         record: &SessionRecord,
         wait: Wait<'_>,
     ) -> Result<Reply, NotMet> {
-        let bridge = match self.meet(name, lock, record, Present::Avoid, wait)? {
-            Met::Started(bridge) => Some(Box::new(bridge)),
-            // Cannot be: it was to be avoided.
-            Met::Running(_) => None,
+        let mut starts = 0;
+        let bridge = loop {
+            starts += 1;
+            match self.meet(name, lock.share(), record, Present::Avoid, wait)? {
+                Met::Started(bridge) => break Some(Box::new(bridge)),
+                // Cannot be: it was to be avoided.
+                Met::Running(_) => break None,
+                Met::Gone(error) if starts == MAX_STARTS => return Err(error.into()),
+                Met::Gone(_) => {}
+            }
         };
         let asked = self.greet_started(name, wait).and_then(|link| {
             // On this link only: whoever waits for L must not find us waiting for it.
@@ -207,13 +220,15 @@ impl Sessions {
     fn undo(&self, name: &SessionName, record: &SessionRecord, bridge: Option<Box<Started>>) {
         let limit = record.settings.stop_limit() + Duration::from_secs(1);
         let wait = Wait::at_most(limit.saturating_mul(2));
-        let ended = self.end(name, record, Ending::Removed, wait);
+        let ended = self.end(name, record, Ending::Kept, wait);
         if let Some(mut bridge) = bridge {
-            if ended.is_err() {
+            // One that has not come as far as lock B is not seen by `end`, and would go on without a session.
+            if ended.is_err() || bridge.runs() {
                 bridge.kill();
                 let known = known_if_readable(self, name).ok().flatten();
                 let _ = self.bridge_ends(name, Instant::now() + limit, Wait::default());
                 let _ = self.sweep(name, known.as_ref(), Wait::default());
+                let _ = self.unlink_socket(name);
             }
             bridge.release();
         }

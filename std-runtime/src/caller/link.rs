@@ -105,7 +105,18 @@ fn connect(
                     _ => {}
                 }
             }
-            Err(_) => return Ok(Ok(None)),
+            // No socket, nobody behind it, no room in its queue, or something that is no socket at all.
+            Err(
+                Errno::NOENT
+                | Errno::CONNREFUSED
+                | Errno::CONNRESET
+                | Errno::AGAIN
+                | Errno::NOTSOCK
+                | Errno::NOTDIR
+                | Errno::PROTOTYPE,
+            ) => return Ok(Ok(None)),
+            // Our own trouble, which says nothing about the bridge.
+            Err(e) => return Err(e.into()),
         }
     }
 }
@@ -158,6 +169,12 @@ pub(super) struct Link {
 }
 
 impl Link {
+    #[cfg(test)]
+    pub(super) fn over(socket: std::os::unix::net::UnixStream) -> Self {
+        socket.set_nonblocking(true).unwrap();
+        Self { socket: socket.into(), lines: LineBuffer::default(), ended: false, bridge: 0 }
+    }
+
     /// The process at the other end, by its own account.
     pub(super) fn bridge(&self) -> u32 {
         self.bridge

@@ -1,15 +1,17 @@
 //! The marker that all processes of one generation carry, and ending those whose bridge is dead.
 //!
 //! It is the last resort: it reaches what lost its parent *and* its bridge. It cannot reach a process that was
-//! started with a cleared environment, that overwrote its own, or that may not be looked into (set-user-id).
+//! started with a cleared environment, that overwrote its own, or that may not be looked into (set-user-id); and
+//! one that moves on by forking can slip through, if it does so in each of the moments in which it is looked for.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
-use super::survey;
+use super::survey::{self, EMPTY_LOOKS};
 use crate::sys::{self, procfs};
 
 /// The environment variable with the marker.
@@ -18,6 +20,9 @@ pub const GENERATION_VARIABLE: &str = "DROWSE_GENERATION";
 /// How many processes are held by descriptor at a time. Those beyond are signalled all the same, and found again
 /// in the next pass if they take their time.
 const HELD_AT_ONCE: usize = 128;
+
+/// How many looks during which something ended are not counted.
+const LOOKS_WITH_GAPS: u32 = 16;
 
 /// What a [`sweep`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub fn new_marker() -> String {
     bits.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The live processes of our user that carry this marker, by rising number. Never this process itself.
+/// The live processes of our user that carry this marker, in no particular order. Never this process itself.
 ///
 /// # Errors
 /// If `/proc` cannot be read, or the marker is empty.
@@ -55,16 +60,31 @@ pub fn marked(marker: &str) -> io::Result<Vec<u32>> {
 /// cannot be read: it names the process. Those that were reached are killed in any case.
 pub fn sweep(marker: &str, deadline: Instant) -> io::Result<Swept> {
     let variable = variable(marker)?;
+    let gaps = Cell::new(false);
+    let look = || {
+        let (snapshot, with_gaps) = procfs::snapshot_with_gaps()?;
+        gaps.set(with_gaps);
+        Ok(survey::below(&snapshot, survey::carriers(&snapshot, &variable)))
+    };
     let mut ended = HashSet::new();
-    loop {
-        let snapshot = procfs::snapshot()?;
-        let members = survey::below(&snapshot, survey::carriers(&snapshot, &variable));
+    let mut empty_looks = 0;
+    let mut looks_with_gaps = 0;
+    while empty_looks < EMPTY_LOOKS {
+        let members = survey::freeze(&look)?;
         let Some(first) = members.first().map(|member| member.stat.pid) else {
-            return Ok(Swept { ended: ended.len() });
+            // Something ended during the look, maybe one of these: it does not count. But others come and go on a
+            // busy machine, too.
+            if gaps.get() && looks_with_gaps < LOOKS_WITH_GAPS {
+                looks_with_gaps += 1;
+            } else {
+                empty_looks += 1;
+            }
+            continue;
         };
+        empty_looks = 0;
         let mut held = Vec::new();
         let mut refused = None;
-        for member in &members {
+        for member in members.iter().rev() {
             match member.signal(Signal::KILL) {
                 Ok(Some(process)) => {
                     ended.insert(member.key());
@@ -93,6 +113,7 @@ pub fn sweep(marker: &str, deadline: Instant) -> io::Result<Swept> {
             return Err(still_there(first));
         }
     }
+    Ok(Swept { ended: ended.len() })
 }
 
 fn still_there(pid: u32) -> io::Error {

@@ -12,6 +12,13 @@ use crate::sys;
 use crate::sys::pidfd::PidFd;
 use crate::sys::procfs::{self, Stat};
 
+/// How often in a row nobody has to be found until nobody is there, for those who do not get the orphans: one look can
+/// miss a process that forks and ends in the middle of it.
+pub(super) const EMPTY_LOOKS: u32 = 3;
+
+/// How often [`freeze`] looks for more.
+const FREEZE_LOOKS: u32 = 16;
+
 /// Why a process belongs to a tree.
 #[derive(Debug, Clone)]
 pub(super) enum Reason {
@@ -63,7 +70,7 @@ impl Member {
             Reason::ChildOf(parent) => {
                 now.parent == parent.pid && Stat::read(parent.pid)?.is_some_and(|still| still.same(parent))
             }
-            Reason::Carries(variable) => procfs::carries(now.pid, variable),
+            Reason::Carries(variable) => procfs::carries(&now, variable),
         })
     }
 }
@@ -96,7 +103,34 @@ pub(super) fn carriers(snapshot: &[Stat], variable: &str) -> Vec<Member> {
     let us = sys::own_pid();
     snapshot
         .iter()
-        .filter(|stat| stat.pid != us && !stat.ended() && procfs::carries(stat.pid, variable))
+        .filter(|stat| stat.pid != us && !stat.ended() && procfs::carries(stat, variable))
         .map(|stat| Member { stat: *stat, reason: Reason::Carries(variable.to_owned()) })
         .collect()
+}
+
+/// Stops members until a look finds no new ones, and gives them as they were last seen, parents first.
+///
+/// For those who do not get the orphans: a parent that is killed takes with it the only trace of a child that
+/// cleared its environment. What is stopped neither ends nor forks. Whoever kills them afterwards begins with the
+/// children. What cannot be stopped for moving on too fast is left out after a while.
+pub(super) fn freeze(mut look: impl FnMut() -> io::Result<Vec<Member>>) -> io::Result<Vec<Member>> {
+    let mut stopped = HashSet::new();
+    for _ in 0..FREEZE_LOOKS {
+        let members = look()?;
+        let mut any = false;
+        for member in &members {
+            if stopped.contains(&member.key()) {
+                continue;
+            }
+            any = true;
+            // One that may not be signalled is reported by those who kill it.
+            if let Ok(Some(_)) | Err(_) = member.signal(Signal::STOP) {
+                stopped.insert(member.key());
+            }
+        }
+        if !any {
+            return Ok(members);
+        }
+    }
+    look()
 }

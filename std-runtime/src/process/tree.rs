@@ -23,7 +23,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
 use super::marker::GENERATION_VARIABLE;
-use super::survey::{self, Member, Reason};
+use super::survey::{self, EMPTY_LOOKS, Member, Reason};
 use crate::sys::pidfd::PidFd;
 use crate::sys::procfs::{self, Stat};
 use crate::sys::{self, Children};
@@ -255,6 +255,8 @@ struct State {
     /// Those that have KILL pending. They cannot fork any more: once the kernel has accepted it, no child of theirs
     /// appears.
     killed: HashSet<(u32, u64)>,
+    /// How often in a row nobody was found, by one who is not told of orphans.
+    empty_looks: u32,
 }
 
 /// What one look at a tree came to.
@@ -361,7 +363,13 @@ impl Shared {
         if state.reaped {
             self.let_go(trees, state);
         }
+        let adopts = sys::is_subreaper();
         if state.killing {
+            if !adopts {
+                // In the order that leaves no trace behind, before all at once.
+                let members = survey::freeze(|| Ok(self.survey(trees, state)?.members))?;
+                self.strike(members.iter().rev(), state)?;
+            }
             // All of a group at once: the one signal that forking cannot outrun.
             self.signal_group(state, Signal::KILL);
         } else if state.status.is_none() {
@@ -370,16 +378,21 @@ impl Shared {
         }
 
         let survey = self.survey(trees, state)?;
-        if state.killing && self.strike(&survey.members, state)? || survey.reaped {
+        if state.killing && self.strike(survey.members.iter(), state)? || survey.reaped {
             return Ok(None);
         }
         if let Some(first) = survey.members.first() {
             let outsider = survey.members.iter().find(|member| !matches!(member.reason, Reason::Ours));
-            let below_us = sys::is_subreaper() || state.status.is_none();
+            let below_us = adopts || state.status.is_none();
+            state.empty_looks = 0;
             return Ok(Some(Pass::Running((!below_us).then(|| outsider.unwrap_or(first).stat))));
         }
         if state.status.is_none() {
             return Ok(Some(Pass::Running(None)));
+        }
+        if !adopts && state.empty_looks < EMPTY_LOOKS {
+            state.empty_looks += 1;
+            return Ok(None);
         }
 
         // Nobody is left that its group's signals were for.
@@ -388,7 +401,7 @@ impl Shared {
             self.let_go(trees, state);
         }
         // And the kernel's own word for it, which no race with a survey can spoil.
-        if sys::is_subreaper() && trees.known.len() == 1 && sys::peek_children()? != Children::None {
+        if adopts && trees.known.len() == 1 && sys::peek_children()? != Children::None {
             return Ok(None);
         }
         trees.known.retain(|known| known.id != self.id);
@@ -398,7 +411,7 @@ impl Shared {
     }
 
     /// Kills those that are not killed yet. Whether there were any.
-    fn strike(&self, members: &[Member], state: &mut State) -> io::Result<bool> {
+    fn strike<'a>(&self, members: impl Iterator<Item = &'a Member>, state: &mut State) -> io::Result<bool> {
         let mut any = false;
         for member in members {
             if state.killed.contains(&member.key()) {
@@ -450,7 +463,7 @@ impl Shared {
         trees.known.len() == 1
             || state.killed.contains(&(orphan.pid, orphan.started))
             || (!state.reaped && (orphan.group == self.leader || orphan.session == self.leader))
-            || procfs::carries(orphan.pid, &self.marker)
+            || procfs::carries(orphan, &self.marker)
     }
 
     /// Signals the leader's group, as long as its number is pinned by the leader, alive or not.

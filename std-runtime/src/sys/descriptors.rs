@@ -123,3 +123,27 @@ pub fn adopt_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     // once for a number, at the start.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands in for `close_range` where there is none: tried here, as on a newer kernel nothing else does.
+    #[test]
+    fn descriptors_are_found_by_the_list_of_them_too() {
+        let one = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 700).unwrap();
+        let other = rustix::io::fcntl_dupfd_cloexec(io::stderr(), one.as_raw_fd() + 1).unwrap();
+        rustix::io::fcntl_setfd(&one, FdFlags::empty()).unwrap();
+        let mut seen = Vec::new();
+        each_listed(one.as_raw_fd(), other.as_raw_fd(), |fd| {
+            seen.push((fd.as_raw_fd(), rustix::io::fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC)));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [(one.as_raw_fd(), false), (other.as_raw_fd(), true)]);
+        assert_eq!(
+            [number(c"0"), number(c"42"), number(c".."), number(c"99999999999")],
+            [Some(0), Some(42), None, None]
+        );
+    }
+}

@@ -6,6 +6,16 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::thread;
+use std::time::Duration;
+
+/// `PF_KTHREAD` of the kernel's sources, in the flags of `/proc/<pid>/stat`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+/// How often, and how long apart, a process is looked at again that seems to be in the middle of an exec. That takes
+/// microseconds, unless the new program has to be fetched from a slow disk.
+const EXEC_LOOKS: u32 = 200;
+const EXEC_PAUSE: Duration = Duration::from_millis(1);
 
 /// One line of `/proc/<pid>/stat`, as far as we need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +26,8 @@ pub(crate) struct Stat {
     pub(crate) group: u32,
     pub(crate) session: u32,
     pub(crate) threads: u32,
+    /// A thread of the kernel that only looks like a process.
+    pub(crate) kernel: bool,
     /// Ticks since boot at which it started: with the pid, its identity until the next boot.
     pub(crate) started: u64,
 }
@@ -43,13 +55,16 @@ impl Stat {
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // proc_pid_stat(5) counts from 1, and the state, our first, is its third.
         let field = |number: usize| fields.get(number - 3).copied();
+        // -1 for one that is just being reaped: it has left its group and session already.
+        let number = |number: usize| Some(u32::try_from(field(number)?.parse::<i64>().ok()?).unwrap_or(0));
         Some(Self {
             pid,
             state: *field(3)?.as_bytes().first()?,
-            parent: field(4)?.parse().ok()?,
-            group: field(5)?.parse().ok()?,
-            session: field(6)?.parse().ok()?,
+            parent: number(4)?,
+            group: number(5)?,
+            session: number(6)?,
             threads: field(20)?.parse().ok()?,
+            kernel: field(9)?.parse::<u32>().ok()? & KERNEL_THREAD != 0,
             started: field(22)?.parse().ok()?,
         })
     }
@@ -66,20 +81,30 @@ impl Stat {
     }
 }
 
-/// All processes that can be seen, by rising pid. Those that end meanwhile are left out.
+/// All processes that can be seen, the newest (as far as their numbers tell) first: it is those that may be gone in a
+/// moment, with another one in their place. Those that end meanwhile are left out.
 pub(crate) fn snapshot() -> io::Result<Vec<Stat>> {
+    Ok(snapshot_with_gaps()?.0)
+}
+
+/// The same, and whether some did end meanwhile: their children may have been born too late to be listed.
+pub(crate) fn snapshot_with_gaps() -> io::Result<(Vec<Stat>, bool)> {
     let mut found = Vec::new();
-    for pid in pids()? {
-        // One that is unreadable is not one of ours.
-        if let Ok(Some(stat)) = Stat::read(pid) {
-            found.push(stat);
+    let mut gaps = false;
+    // One that is unreadable is not one of ours. Any other failure is ours, and would hide who is there.
+    for pid in pids()?.into_iter().rev() {
+        match Stat::read(pid) {
+            Ok(Some(stat)) => found.push(stat),
+            Ok(None) => gaps = true,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(found)
+    Ok((found, gaps))
 }
 
 /// The numbers of all processes that can be seen, rising.
-pub(crate) fn pids() -> io::Result<Vec<u32>> {
+fn pids() -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         if let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
@@ -90,14 +115,33 @@ pub(crate) fn pids() -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Whether `pid` belongs to our user and was started with `variable` (`NAME=value`) in its environment. A zombie
-/// has no environment any more.
-pub(crate) fn carries(pid: u32, variable: &str) -> bool {
-    let ours = fs::metadata(format!("/proc/{pid}"))
-        .is_ok_and(|directory| directory.uid() == rustix::process::geteuid().as_raw());
-    ours && fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
-    })
+/// Whether this process belongs to our user and was started with `variable` (`NAME=value`) in its environment. A
+/// zombie has no environment any more.
+pub(crate) fn carries(process: &Stat, variable: &str) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    let directory = format!("/proc/{}", process.pid);
+    if process.kernel || !fs::metadata(&directory).is_ok_and(|metadata| metadata.uid() == us) {
+        return false;
+    }
+    let environment = format!("{directory}/environ");
+    for _ in 0..EXEC_LOOKS {
+        let Ok(entries) = fs::read(&environment) else { return false };
+        if !entries.is_empty() {
+            return entries.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes());
+        }
+        // Nothing there: it was started with nothing, or is a zombie, or is in the middle of an exec, between its
+        // old memory and the new. The last one has no arguments either, but is alive.
+        let between = fs::read(format!("{directory}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
+            && matches!(Stat::read(process.pid), Ok(Some(now)) if now.same(process) && !now.ended());
+        if !between {
+            // Unless the exec was over in time for its arguments.
+            return fs::read(&environment).is_ok_and(|entries| {
+                entries.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+            });
+        }
+        thread::sleep(EXEC_PAUSE);
+    }
+    false
 }
 
 /// A value that is another one after each boot.
@@ -124,16 +168,35 @@ mod tests {
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
         let line = b"77 (a) Z (b \n) S 12 34 56 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2\n";
         let stat = Stat::parse(line).unwrap();
-        let wanted =
-            Stat { pid: 77, state: b'S', parent: 12, group: 34, session: 56, threads: 3, started: 987_654 };
+        let wanted = Stat {
+            pid: 77,
+            state: b'S',
+            parent: 12,
+            group: 34,
+            session: 56,
+            threads: 3,
+            kernel: false,
+            started: 987_654,
+        };
         assert_eq!(stat, wanted);
+        let reaped = b"77 (a) X 0 -1 -1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 0 0 987654 1 2\n";
+        assert!(Stat::parse(reaped).unwrap().ended());
         assert_eq!(Stat::parse(b"77 (cut off"), None);
         assert_eq!(Stat::parse(b"77 (short) S 1"), None);
     }
 
     #[test]
     fn a_process_lives_as_long_as_one_of_its_threads() {
-        let base = Stat { pid: 1, state: b'Z', parent: 0, group: 1, session: 1, threads: 1, started: 1 };
+        let base = Stat {
+            pid: 1,
+            state: b'Z',
+            parent: 0,
+            group: 1,
+            session: 1,
+            threads: 1,
+            kernel: false,
+            started: 1,
+        };
         assert!(base.ended());
         assert!(Stat { threads: 0, ..base }.ended());
         assert!(!Stat { threads: 2, ..base }.ended());

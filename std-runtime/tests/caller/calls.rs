@@ -117,6 +117,8 @@ fn a_request_that_was_read_is_never_sent_again() {
             conn.hello();
             let request = conn.message().unwrap();
             shared.execute();
+            // Killed: so that the next call does not find it still listening.
+            conn.leave(After::Die);
             last(conn, &request);
             After::Die
         }));
@@ -167,6 +169,7 @@ fn bridges_that_break_at_the_hello_have_run_nothing() {
     for (what, broken) in breaks {
         let world = World::new();
         world.next(second(move |conn, _| {
+            conn.leave(After::Die);
             broken(conn);
             After::Die
         }));
@@ -285,6 +288,10 @@ fn taker() -> Life {
     second(|conn, shared| {
         conn.hello();
         let request = conn.message().unwrap();
+        if request["method"] == "drowse/status" {
+            serve_one(conn, shared, &request);
+            return After::Live;
+        }
         shared.event(&format!("took {}", request["id"]));
         serve_requests(conn, shared);
         shared.event("connection closed");
@@ -322,8 +329,7 @@ fn a_callers_deadline_cancels_its_request_and_kills_nothing() {
     for event in ["took 1", "cancelled 1", "connection closed"] {
         world.hear(event);
     }
-    let status = world.sessions.status(&name("s"), Wait::at_most(Duration::from_millis(0)));
-    assert!(matches!(status, Err(CallError::Deadline { ran: Ran::No, .. })), "{status:?}");
+    assert!(world.sessions.status(&name("s"), long()).unwrap().is_some());
     assert_eq!(world.launches(), 1);
 }
 

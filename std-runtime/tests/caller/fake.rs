@@ -16,7 +16,7 @@ use drowse_runtime::caller::{
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
-use drowse_runtime::process::{ProcessIdentity, new_marker};
+use drowse_runtime::process::new_marker;
 use drowse_runtime::record::{self, Settings, State, StateRecord};
 use drowse_runtime::wire::{BridgeConfig, Failed, Kind};
 use rustix::event::{PollFd, PollFlags};
@@ -69,8 +69,6 @@ pub(crate) struct Shared {
     lives: Mutex<VecDeque<Life>>,
     configs: Mutex<Vec<BridgeConfig>>,
     executed: AtomicUsize,
-    /// Whom `state.json` names as the bridge. Nobody by default: the truth would be the test itself.
-    pub(crate) identity: Mutex<Option<ProcessIdentity>>,
     events: Mutex<Sender<String>>,
 }
 
@@ -112,7 +110,6 @@ impl World {
             lives: Mutex::default(),
             configs: Mutex::default(),
             executed: AtomicUsize::new(0),
-            identity: Mutex::default(),
             events: Mutex::new(send),
         });
         let sessions = Sessions::at(home).with_launcher(Fake(Arc::clone(&shared)));
@@ -250,7 +247,8 @@ impl Bridge {
             marker: new_marker(),
             state: State::Live,
             ended: false,
-            bridge: self.shared.identity.lock().unwrap().clone(),
+            // Nobody: the truth would be the test itself.
+            bridge: None,
             crashes: self.config.crashes.clone(),
             era: self.config.era.clone(),
             ..StateRecord::dormant()
@@ -264,56 +262,91 @@ impl Bridge {
             self.shared.event("listening");
             (Some(report), Some(start))
         };
-        let after = self.serve(&listener, &script);
+        let after = self.serve(listener, &script);
         if after == After::Exit {
             state.state = State::Idle;
             state.ended = true;
             record::write_state(home, &name, &state).unwrap();
-            std::fs::remove_file(home.socket_file(&name)).unwrap();
         }
-        drop((listener, report, start));
+        drop((report, start));
         drop(lock);
     }
 
-    fn serve(&self, listener: &UnixListener, script: &Script) -> After {
+    fn serve(&self, listener: UnixListener, script: &Script) -> After {
         let (over, ours) = io::pipe().unwrap();
-        let (send, outcome) = channel();
+        let (send, outcome) = channel::<(After, usize, Sender<()>)>();
         let mut open: Vec<UnixStream> = Vec::new();
         loop {
-            let mut fds =
-                [PollFd::new(listener, PollFlags::IN), PollFd::from_borrowed_fd(over.as_fd(), PollFlags::IN)];
+            let mut fds = [
+                PollFd::new(&listener, PollFlags::IN),
+                PollFd::from_borrowed_fd(over.as_fd(), PollFlags::IN),
+            ];
             rustix::event::poll(&mut fds, None).unwrap();
-            if let Ok(after) = outcome.try_recv() {
-                for stream in open {
-                    let _ = stream.shutdown(std::net::Shutdown::Both);
+            if let Ok((after, leaver, left)) = outcome.try_recv() {
+                if after == After::Exit {
+                    let name = name(&self.config.session);
+                    std::fs::remove_file(self.shared.home.socket_file(&name)).unwrap();
+                }
+                drop(listener);
+                left.send(()).unwrap();
+                for (connection, stream) in open.iter().enumerate() {
+                    if connection != leaver {
+                        let _ = stream.shutdown(std::net::Shutdown::Both);
+                    }
+                }
+                // Until all scripts are done.
+                drop((send, ours, open));
+                while let Ok((_, _, left)) = outcome.recv() {
+                    left.send(()).unwrap();
                 }
                 return after;
             }
             let (stream, _) = listener.accept().unwrap();
             open.push(stream.try_clone().unwrap());
             let (script, shared) = (Arc::clone(script), Arc::clone(&self.shared));
-            let (send, mut ours) = (send.clone(), ours.try_clone().unwrap());
+            let (wake, connection) = (ours.try_clone().unwrap(), open.len() - 1);
+            let going = Going { send: send.clone(), wake, connection, left: false };
             thread::spawn(move || {
-                let mut conn = Conn::new(stream);
+                let mut conn = Conn::new(stream, going);
                 let after = script(&mut conn, &shared);
                 if after != After::Live {
-                    let _ = send.send(after);
-                    let _ = ours.write_all(b"x");
+                    conn.leave(after);
                 }
             });
         }
     }
 }
 
+/// How a script ends its bridge.
+struct Going {
+    send: Sender<(After, usize, Sender<()>)>,
+    wake: PipeWriter,
+    connection: usize,
+    left: bool,
+}
+
 /// A bridge's end of a connection.
 pub(crate) struct Conn {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
+    going: Going,
 }
 
 impl Conn {
-    fn new(stream: UnixStream) -> Self {
-        Self { writer: stream.try_clone().unwrap(), reader: BufReader::new(stream) }
+    fn new(stream: UnixStream, going: Going) -> Self {
+        Self { writer: stream.try_clone().unwrap(), reader: BufReader::new(stream), going }
+    }
+
+    /// From here on the bridge does not listen any more, while its connections are still there: what comes
+    /// before a goaway.
+    pub(crate) fn leave(&mut self, after: After) {
+        if !std::mem::replace(&mut self.going.left, true) {
+            let (left, wait) = channel();
+            if self.going.send.send((after, self.going.connection, left)).is_ok() {
+                self.going.wake.write_all(b"x").unwrap();
+                wait.recv_timeout(LONG).unwrap();
+            }
+        }
     }
 
     /// A line, or nothing at its end.
@@ -349,10 +382,18 @@ impl Conn {
     }
 
     pub(crate) fn goaway(&mut self, last: u64) {
+        self.leave(After::Exit);
         self.say(&format!(
             "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/drowse/goaway\",\"params\":{{\"last\":{last}}}}}\n"
         ));
     }
+}
+
+/// Serves one connection in good order, as a bridge that is not one of the fakes.
+pub(crate) fn serve_one_connection(listener: &UnixListener, shared: &Shared) {
+    let (send, _) = channel();
+    let going = Going { send, wake: io::pipe().unwrap().1, connection: 0, left: false };
+    in_order(&mut Conn::new(listener.accept().unwrap().0, going), shared);
 }
 
 /// What a bridge in good order does with a connection.
@@ -377,6 +418,7 @@ pub(crate) fn serve_requests(conn: &mut Conn, shared: &Shared) -> After {
 pub(crate) fn serve_one(conn: &mut Conn, shared: &Shared, message: &Value) -> Option<After> {
     match message["method"].as_str() {
         Some("drowse/close") => {
+            conn.leave(After::Exit);
             conn.answer(message, "{}");
             return Some(After::Exit);
         }

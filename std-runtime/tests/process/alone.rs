@@ -60,7 +60,11 @@ pub(crate) fn within_runtime(body: impl AsyncFnOnce()) {
     for marker in MARKERS.lock().unwrap().iter() {
         assert_eq!(marked(marker).unwrap(), NOBODY, "processes were left behind");
     }
-    assert_eq!(children(), NOBODY, "children were left behind, or not reaped");
+    let left: Vec<_> = children()
+        .into_iter()
+        .map(|pid| (pid, stat(pid, 3), std::fs::read(format!("/proc/{pid}/cmdline"))))
+        .collect();
+    assert!(left.is_empty(), "children were left behind, or not reaped: {left:?}");
 }
 
 /// This test binary, set to run only the test `path`, alone.

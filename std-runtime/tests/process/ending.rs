@@ -1,5 +1,6 @@
 //! Ending: whatever a server does to stay, its tree is gone after `kill` and `gone`.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use drowse_runtime::process::{Tree, marked};
@@ -234,7 +235,8 @@ fn no_subreaper() {
     }
     crate::alone::within_runtime(async || {
         // A child of another making is left alone.
-        let mut foreign = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut foreign =
+            Command::new("sleep").arg("1000").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut tree = start(&script(
             "(setsid sh -c 'echo $$; (setsid sh -c \"echo \\$\\$; exec sleep 1000\"&) ; exec sleep 1000' &); exit 0",
         ));

@@ -71,6 +71,11 @@ impl Home {
         Running::start(self.command(words)).end_since(begun)
     }
 
+    /// Runs a command of [`command`](Self::command) to its end.
+    pub fn finish(&self, command: Command) -> Run {
+        Running::start(command).end()
+    }
+
     /// Starts the binary.
     #[must_use]
     pub fn start<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Running {

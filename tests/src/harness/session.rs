@@ -1,6 +1,7 @@
 //! One session on the fixture server, and ways to watch it.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use drowse_runtime::home::SessionName;
@@ -188,6 +189,12 @@ impl<'h> Session<'h> {
     #[must_use]
     pub fn methods(&self) -> Vec<String> {
         self.journal.methods().expect("a journal")
+    }
+
+    /// Where its bridge listens.
+    #[must_use]
+    pub fn socket_file(&self) -> PathBuf {
+        self.home.files().socket_file(&self.name)
     }
 
     /// A connection to its bridge, with its hello said; `None` if there is no bridge.

@@ -1,0 +1,444 @@
+//! The loop around one server, as an embedder writes it: events in, actions out, payloads kept beside the slots.
+
+use drowse_core::crash::CrashLog;
+use drowse_core::envelope;
+use drowse_core::era::{Era, Pin};
+use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::front::{self, Front, Inbound};
+use drowse_core::lifecycle::Exit;
+use drowse_core::link::{Allowance, Failure, Key, Slot};
+use drowse_core::message::{self, Identity, Writer};
+use drowse_core::server::{Action, Config, Outcome, Server, StartError};
+use drowse_core::splice::{self, Piece, Pieces, RequestParts};
+use drowse_core::time::{Duration, Instant};
+
+use crate::board::{self, Do, Event, MESSAGE, Process, Wish};
+use crate::surface;
+
+/// Requests that may be under way.
+pub const SLOTS: usize = 32;
+/// The longest line of the server.
+pub const LINE: usize = 1024;
+
+/// The machine.
+pub type Machine = Server<[Slot; SLOTS]>;
+/// The server's output, cut into lines.
+pub type Lines = LineDecoder<[u8; LINE]>;
+
+const ALLOWANCE: Allowance = Allowance { quiet: Duration::from_secs(5), total: Duration::from_secs(20) };
+const US: Identity = Identity { name: "drowse-gates", version: "0.1.0" };
+
+/// What comes after an event.
+pub enum Next {
+    /// The next event.
+    Go,
+    /// A new machine.
+    Fresh(u64),
+    /// The end.
+    Stop,
+}
+
+/// Bytes of somebody else that are needed later.
+#[derive(Clone, Copy)]
+struct Kept {
+    bytes: [u8; MESSAGE],
+    length: usize,
+}
+
+impl Kept {
+    const EMPTY: Self = Self { bytes: [0; MESSAGE], length: 0 };
+
+    fn get(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// Keeps as much as fits.
+    fn keep(bytes: &[u8]) -> Self {
+        let mut kept = Self::EMPTY;
+        for (slot, byte) in kept.bytes.iter_mut().zip(bytes) {
+            *slot = *byte;
+            kept.length += 1;
+        }
+        kept
+    }
+}
+
+/// A request whose key is out.
+#[derive(Clone, Copy)]
+struct Pending {
+    key: Key,
+    frame: Kept,
+    parts: RequestParts,
+    /// The caller takes answers as the server sent them.
+    verbatim: bool,
+}
+
+/// What is kept beside the machine.
+struct Desk {
+    /// Parallel to the machine's slots.
+    pending: [Option<Pending>; SLOTS],
+    /// What the server says of itself.
+    handshake: Kept,
+}
+
+/// One server and all that is known of it.
+pub struct Adapter {
+    front: Front,
+    server: Machine,
+    lines: Lines,
+    desk: Desk,
+}
+
+impl Adapter {
+    /// A server that does not run. The bits of `settings` choose how it is kept.
+    pub fn new(settings: u64) -> Self {
+        let bit = |n: u32| settings >> n & 1 != 0;
+        let mut config = Config::default();
+        config.lifecycle.idle = Some(Duration::from_secs(10));
+        config.lifecycle.auto_restart = bit(0);
+        config.lifecycle.fail_on_expiry = bit(1);
+        config.lifecycle.resident = bit(2);
+        config.keepalive = bit(3).then_some(Duration::from_secs(3));
+        config.remembered = bit(4).then_some(Era::Legacy);
+        config.allowance = ALLOWANCE;
+        config.pin = if bit(5) { Pin::from_name("2025-06-18").unwrap_or_default() } else { Pin::None };
+        let crashed = (0..settings >> 8 & 7).map(Instant::from_millis);
+        Self {
+            front: Front::new(),
+            server: Server::new(config, [Slot::EMPTY; SLOTS], settings >> 16, CrashLog::from_times(crashed)),
+            lines: LineDecoder::new([0; LINE], LINE),
+            desk: Desk { pending: [None; SLOTS], handshake: Kept::EMPTY },
+        }
+    }
+
+    /// When to come back at the latest.
+    pub fn until(&self) -> Option<u64> {
+        self.server.poll_timeout().map(|(at, reason)| {
+            board::checksum(reason as u64);
+            at.as_micros()
+        })
+    }
+
+    /// Hands in one event, and does what follows from it.
+    pub fn handle(&mut self, event: Event) -> Next {
+        let now = Instant::from_micros(board::now());
+        match event {
+            Event::Finish => {
+                self.give_up();
+                return Next::Stop;
+            }
+            Event::Fresh(settings) => {
+                self.give_up();
+                return Next::Fresh(settings);
+            }
+            Event::Request { bytes, length } => self.request(now, bytes.get(..length).unwrap_or_default()),
+            Event::Cancel(which) => {
+                let chosen = self.desk.pending.get(which as usize % SLOTS).copied().flatten();
+                if let Some(pending) = chosen {
+                    self.server.cancel(now, pending.key);
+                }
+            }
+            Event::Readable => self.readable(now),
+            Event::Tick => self.server.handle_timeout(now),
+            Event::Process(process) => self.process(now, process),
+            Event::Wish(wish, argument) => match wish {
+                Wish::Wake => self.server.wake(now),
+                Wish::Defer => self.server.defer(),
+                Wish::Undefer => self.server.undefer(now),
+                Wish::Show => self.server.show(now, argument & 1 != 0),
+                Wish::Idle => self.server.set_idle(Some(Duration::from_secs(argument))),
+                Wish::Close => self.server.close(now),
+                Wish::Writable => self.server.set_writable(argument & 1 != 0),
+            },
+            Event::Bytes { .. } => {}
+        }
+        while let Some(action) = self.server.poll_action() {
+            self.act(action);
+        }
+        Next::Go
+    }
+
+    /// A line of the caller.
+    fn request(&mut self, now: Instant, line: &[u8]) {
+        let inbound = self.front.handle_frame(line, ALLOWANCE);
+        board::checksum(self.front.read_count() + u64::from(self.front.is_open()));
+        match inbound {
+            Inbound::Operation { operation, parts, token } => {
+                board::checksum(token.map_or(0, |token| token.len() as u64));
+                match self.server.submit(now, operation) {
+                    Ok(key) => {
+                        board::act(Do::Accepted, key.wire());
+                        if let Some(slot) = self.desk.pending.get_mut(key.index()) {
+                            let verbatim = self.front.is_verbatim();
+                            *slot = Some(Pending { key, frame: Kept::keep(line), parts, verbatim });
+                        }
+                    }
+                    Err(_) => {
+                        self.front.unread();
+                        board::act(Do::Refused, 0);
+                    }
+                }
+            }
+            Inbound::Hello { principal } => to_caller(&[principal.map_or(b"hello", |name| name.of(line))]),
+            Inbound::Refused => to_caller(&[b"refused"]),
+            Inbound::Discover { id } => {
+                to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
+                let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
+                to_caller(&front::discovery(handshake));
+                to_caller(&[b"}"]);
+            }
+            Inbound::Status { id } => to_caller(&[id.of(line), self.server.state().name().as_bytes()]),
+            Inbound::Close { .. } => {
+                self.front.close();
+                self.server.close(now);
+            }
+            Inbound::Cancel { request } => {
+                let same = |pending: &Pending| pending.parts.id.of(pending.frame.get()) == request.of(line);
+                let chosen = self.desk.pending.iter().flatten().find(|pending| same(pending));
+                if let Some(key) = chosen.map(|pending| pending.key) {
+                    self.server.cancel(now, key);
+                }
+            }
+            Inbound::Ignore => {}
+            Inbound::Reject { id, rejection } => {
+                surface::text(&rejection);
+                let mut buffer = [0; MESSAGE];
+                let id = id.map(|id| id.of(line));
+                if let Ok(answer) = message::error(id, rejection.code(), "rejected", None, &mut buffer) {
+                    to_caller(&[answer]);
+                }
+            }
+        }
+    }
+
+    fn readable(&mut self, now: Instant) {
+        loop {
+            let space = self.lines.space();
+            let taken = board::read(space);
+            self.lines.filled(taken);
+            // The frame lies in the decoder's buffer, so the parts of the adapter are borrowed one by one.
+            while let Some(frame) = self.lines.poll_frame() {
+                match frame {
+                    Frame::Line(line) => {
+                        let outcome = self.server.handle_frame(now, line);
+                        self.desk.follow(&mut self.server, now, line, outcome);
+                    }
+                    Frame::Oversize(line) => self.server.handle_oversize(now, line.id, line.is_response),
+                }
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+    }
+
+    fn process(&mut self, now: Instant, process: Process) {
+        match process {
+            Process::Lost => {
+                while let Some(Frame::Line(line)) = self.lines.finish() {
+                    let outcome = self.server.handle_frame(now, line);
+                    self.desk.follow(&mut self.server, now, line, outcome);
+                }
+                self.server.handle_lost(now);
+            }
+            Process::Exited(status) => self.server.handle_exited(now, Exit::Status(status)),
+            Process::Killed(signal) => self.server.handle_exited(now, Exit::Signal(signal)),
+            Process::TreeGone => {
+                self.lines = LineDecoder::new([0; LINE], LINE);
+                self.server.handle_tree_gone(now);
+            }
+            Process::Expired => self.server.handle_expired(now),
+            Process::Unauthorized => self.server.handle_unauthorized(now),
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        let now = Instant::from_micros(board::now());
+        match action {
+            Action::Persist(record) => {
+                let ended = u64::from(record.ended);
+                if board::act(Do::Persist, record.generation << 8 | (record.state as u64) << 1 | ended) {
+                    self.server.handle_persisted(now);
+                } else {
+                    self.server.handle_persist_failed(now);
+                }
+            }
+            Action::Spawn { generation } => {
+                if board::act(Do::Spawn, generation) {
+                    self.server.handle_spawned(now);
+                } else {
+                    self.server.handle_spawn_failed(now);
+                }
+            }
+            Action::SendOwn(own) => {
+                let mut buffer = [0; message::OWN_MAX];
+                if let Ok(bytes) = message::own(own, US, &mut buffer) {
+                    to_server(bytes);
+                }
+            }
+            Action::Send { key, method, revision } => {
+                let Some(pending) = self.desk.pending.get(key.index()).copied().flatten() else { return };
+                let frame = pending.frame.get();
+                match splice::request(frame, &pending.parts, key.wire(), method.wants_progress(), revision) {
+                    Ok(pieces) => {
+                        if spliced(Do::ToServer, &pieces, frame, b"") {
+                            self.server.handle_sent(key);
+                        }
+                    }
+                    Err(_) => self.server.cancel(now, key),
+                }
+            }
+            Action::AnswerInfo { key } => {
+                if let Some(pending) = self.desk.take(key) {
+                    let mut buffer = [0; 2 * MESSAGE];
+                    let mut w = Writer::new(&mut buffer);
+                    w.raw(br#"{"jsonrpc":"2.0","id":"#);
+                    w.raw(pending.parts.id.of(pending.frame.get()));
+                    w.raw(br#","result":{"handshake":"#);
+                    w.raw(self.desk.handshake.get());
+                    w.raw(b"}}");
+                    if let Ok(bytes) = w.finish() {
+                        to_caller(&[bytes]);
+                    }
+                }
+            }
+            Action::Fail { key, failure } => {
+                if let Some(pending) = self.desk.take(key) {
+                    fail(&pending, failure);
+                }
+            }
+            Action::CloseInput => {
+                board::act(Do::CloseInput, 0);
+            }
+            Action::Terminate => {
+                board::act(Do::Terminate, 0);
+            }
+            Action::Kill => {
+                board::act(Do::Kill, 0);
+            }
+            Action::Retire => {
+                board::act(Do::Retire, self.server.state() as u64);
+            }
+        }
+    }
+
+    /// Takes every key back: whoever waits is told nothing more.
+    fn give_up(&mut self) {
+        if let Some(StartError::Negotiation(error)) = self.server.start_error() {
+            surface::text(&error);
+        }
+        board::checksum(u64::from(self.server.timetable().next() == self.server.poll_timeout()));
+        board::checksum(u64::from(self.server.is_stopping()) + self.server.lifecycle().generation());
+        for (index, slot) in self.desk.pending.iter_mut().enumerate() {
+            if let Some(pending) = slot.take() {
+                let known =
+                    self.server.is_live(pending.key) && self.server.key_at(index) == Some(pending.key);
+                board::act(if known { Do::Released } else { Do::Stray }, pending.key.wire());
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// What follows from a line of the server.
+    fn follow(&mut self, server: &mut Machine, now: Instant, line: &[u8], outcome: Outcome) {
+        let Outcome::Batch(items) = outcome else { return self.single(line, outcome) };
+        for item in envelope::batch(line, items) {
+            let item = item.of(line);
+            let outcome = server.handle_frame(now, item);
+            self.single(item, outcome);
+        }
+    }
+
+    /// What follows from one message; a batch within a batch is none.
+    fn single(&mut self, frame: &[u8], outcome: Outcome) {
+        let mut buffer = [0; MESSAGE];
+        match outcome {
+            Outcome::Deliver { key, method, message, revision } => {
+                if let Some(pending) = self.take(key)
+                    && let Ok(pieces) =
+                        splice::answer(frame, &message, pending.parts.id, method, revision, pending.verbatim)
+                {
+                    spliced(Do::ToCaller, &pieces, frame, pending.frame.get());
+                }
+            }
+            Outcome::Progress { key, token } => {
+                if let Some(pending) = self.pending.get(key.index()).copied().flatten()
+                    && let Some(wanted) =
+                        pending.parts.meta(pending.frame.get(), message::META_PROGRESS_TOKEN)
+                    && let Ok(pieces) = splice::progress(frame, token, wanted)
+                {
+                    spliced(Do::ToCaller, &pieces, frame, pending.frame.get());
+                }
+            }
+            Outcome::Handshake(span) => self.handshake = Kept::keep(span.of(frame)),
+            Outcome::Pong { id } => {
+                if let Ok(bytes) = message::empty_result(id.of(frame), &mut buffer) {
+                    to_server(bytes);
+                }
+            }
+            Outcome::Decline { id, method } => {
+                board::checksum(method.len() as u64);
+                let declined = message::error(Some(id.of(frame)), -32601, "not supported", None, &mut buffer);
+                if let Ok(bytes) = declined {
+                    to_server(bytes);
+                }
+            }
+            Outcome::Notification { method } => {
+                board::act(Do::Noticed, method.len() as u64);
+            }
+            Outcome::Batch(_) | Outcome::Ignored(_) => {
+                board::act(Do::Noticed, 0);
+            }
+        }
+    }
+
+    fn take(&mut self, key: Key) -> Option<Pending> {
+        let taken = self.pending.get_mut(key.index())?.take_if(|pending| pending.key == key)?;
+        board::act(Do::Released, key.wire());
+        Some(taken)
+    }
+}
+
+fn fail(pending: &Pending, failure: Failure) {
+    let mut data = [0; 128];
+    let mut w = Writer::new(&mut data);
+    w.raw(br#"{"drowse":{"kind":"#);
+    w.string(failure.cause.kind());
+    w.raw(br#","ran":"#);
+    w.string(failure.ran.name());
+    w.raw(b"}}");
+    let Ok(data) = w.finish() else { return };
+    let mut buffer = [0; MESSAGE];
+    let id = Some(pending.parts.id.of(pending.frame.get()));
+    if let Ok(bytes) = message::error(id, -32000, failure.cause.kind(), Some(data), &mut buffer) {
+        to_caller(&[bytes]);
+    }
+}
+
+fn to_caller(parts: &[&[u8]]) {
+    for part in parts {
+        board::write(Do::ToCaller, part);
+    }
+    board::end_of_message(Do::ToCaller);
+}
+
+fn to_server(bytes: &[u8]) {
+    board::write(Do::ToServer, bytes);
+    board::end_of_message(Do::ToServer);
+}
+
+/// Writes a message piece by piece; whether the first byte was taken.
+fn spliced(to: Do, pieces: &Pieces, frame: &[u8], other: &[u8]) -> bool {
+    let mut sent = false;
+    for piece in pieces.iter() {
+        sent |= match piece {
+            Piece::Frame(span) => board::write(to, span.of(frame)),
+            Piece::Other(span) => board::write(to, span.of(other)),
+            Piece::Fixed(bytes) => board::write(to, bytes),
+            Piece::Number(value) => board::write(to, message::decimal(*value, &mut [0; 20])),
+        };
+    }
+    board::end_of_message(to);
+    sent
+}

@@ -1,0 +1,196 @@
+//! Calls what the loop has no use for, on bytes that nobody knows: every reader, every name, every error's text.
+
+use core::fmt::{self, Write};
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Waker};
+
+use drowse_core::activity;
+use drowse_core::crash::CrashLog;
+use drowse_core::envelope;
+use drowse_core::era::{Pin, Revision};
+use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::json;
+use drowse_core::lifecycle::PublicState;
+use drowse_core::link::Slot;
+use drowse_core::message::Writer;
+use drowse_core::method::Method;
+use drowse_core::negotiate::NegotiationError;
+use drowse_core::server::{Action, Config, Operation, Outcome, Server};
+use drowse_core::shared::Shared;
+use drowse_core::span::Span;
+use drowse_core::splice::{Pieces, RequestParts, request};
+use drowse_core::time::{Duration, Instant};
+use drowse_core::trace::{self, Input, Output};
+use embassy_sync::blocking_mutex::raw::NoopRawMutex;
+
+use crate::board::{self, MESSAGE};
+
+/// Tries every reader on `bytes`.
+pub fn read_all(bytes: &[u8]) {
+    documents(bytes);
+    strings(bytes);
+    lines(bytes);
+    times(bytes);
+    shared(bytes);
+    traced(bytes);
+    for rule in activity::rules() {
+        board::checksum(rule.what.len() as u64);
+    }
+}
+
+fn documents(bytes: &[u8]) {
+    match json::scan(bytes) {
+        Ok(span) => {
+            for member in json::members(bytes, span) {
+                let inner = json::elements(bytes, member.value).map(Span::len).sum::<usize>();
+                board::checksum((member.key.len() + inner) as u64);
+            }
+            let found = json::member(bytes, span.shifted(0), "params").map_or(0, Span::end);
+            board::checksum(found as u64);
+        }
+        Err(error) => text(&error),
+    }
+    match envelope::read(bytes) {
+        Ok(message) => {
+            if let Some(parts) = RequestParts::of(&message)
+                && let Ok(pieces) = request(bytes, &parts, 7, true, Revision::LATEST_LEGACY)
+            {
+                let written = pieces.write(bytes, bytes, &mut [0; MESSAGE]).map_or(0, <[u8]>::len);
+                board::checksum((written + pieces.len()) as u64);
+            }
+            board::checksum(u64::from(Pieces::default().is_empty()));
+        }
+        Err(error) => {
+            board::checksum(error.code() as u64);
+            text(&error);
+        }
+    }
+    text(&NegotiationError::Refused(json::as_i64(bytes).unwrap_or(-1)));
+    text(&NegotiationError::Ended);
+    board::checksum(u64::from(envelope::is_id(bytes)));
+}
+
+fn strings(bytes: &[u8]) {
+    let mut out = [0; 64];
+    if let Some(string) = json::unescape(bytes, &mut out) {
+        board::checksum(string.len() as u64);
+        board::checksum(Pin::from_name(string).and_then(Pin::era).map_or(0, |era| era.name().len() as u64));
+        board::checksum(Revision::from_name(string).map_or(0, |known| known.name().len() as u64));
+        board::checksum(Method::from_name(string).name().len() as u64);
+        board::checksum(PublicState::from_name(string).map_or(0, |state| state.name().len() as u64));
+        let mut again = [0; 32];
+        let mut w = Writer::new(&mut again);
+        w.string(string);
+        w.signed(json::as_i64(bytes).unwrap_or(i64::MIN));
+        match w.finish() {
+            Ok(written) => board::checksum(written.len() as u64),
+            Err(error) => text(&error),
+        }
+    }
+}
+
+/// A decoder whose buffer is smaller than its limit, and is replaced by a bigger one.
+fn lines(bytes: &[u8]) {
+    let mut store = [0; 3 * MESSAGE];
+    let (small, big) = store.split_at_mut(16);
+    let mut bigger = Some(big);
+    let mut decoder = LineDecoder::new(small, MESSAGE);
+    let mut rest = bytes;
+    loop {
+        if decoder.wants_room().is_some()
+            && let Some(buffer) = bigger.take()
+        {
+            let _ = decoder.replace_buffer(buffer);
+        }
+        let mut taken = 0;
+        for (slot, byte) in decoder.space().iter_mut().zip(rest) {
+            *slot = *byte;
+            taken += 1;
+        }
+        decoder.filled(taken);
+        rest = rest.get(taken..).unwrap_or_default();
+        while let Some(frame) = decoder.poll_frame() {
+            frame_seen(frame);
+        }
+        if taken == 0 {
+            break;
+        }
+    }
+    board::checksum((decoder.pending() + decoder.buffer_len()) as u64);
+    if let Some(frame) = decoder.finish() {
+        frame_seen(frame);
+    }
+}
+
+fn frame_seen(frame: Frame<'_>) {
+    board::checksum(match frame {
+        Frame::Line(line) => line.len() as u64,
+        Frame::Oversize(line) => line.length + line.id.map_or(0, <[u8]>::len) as u64,
+    });
+}
+
+/// A machine that tasks share; the bytes come as a line of its server.
+fn shared(bytes: &[u8]) {
+    let server = Server::new(Config::default(), [Slot::EMPTY; 2], 0, CrashLog::new());
+    let shared: Shared<NoopRawMutex, _> = Shared::new(server);
+    let at = Instant::from_micros(board::now());
+    let operation = Operation { method: Method::Other, allowance: None };
+    board::checksum(u64::from(shared.submit(at, operation).is_ok()));
+    while let Some(action) = shared.poll_action() {
+        let _ = shared.with(|server| match action {
+            Action::Persist(_) => server.handle_persisted(at),
+            Action::Spawn { .. } => server.handle_spawned(at),
+            _ => {
+                board::checksum(u64::from(matches!(server.handle_frame(at, bytes), Outcome::Ignored(_))));
+            }
+        });
+    }
+    board::checksum(shared.look(|server| server.state() as u64).unwrap_or_default());
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        board::checksum(u64::from(pin!(shared.changed()).poll(&mut context).is_ready()));
+    }
+}
+
+/// A machine that is told what the bytes say, if they are a line of a trace, and then that they are a frame.
+fn traced(bytes: &[u8]) {
+    let mut server = Server::new(Config::default(), [Slot::EMPTY; 2], 0, CrashLog::new());
+    let at = Instant::from_micros(board::now());
+    let mut line = [0; MESSAGE + trace::MAX_BESIDE_FRAME];
+    for (at, input) in [trace::parse(bytes), Ok((at, Input::Frame(bytes)))].into_iter().flatten() {
+        match trace::write(at, &input, &mut line) {
+            Ok(written) => board::checksum(written.len() as u64),
+            Err(error) => text(&error),
+        }
+        board::checksum(u64::from(server.replay(at, input) == Output::None));
+    }
+    if let Err(error) = trace::parse(bytes) {
+        text(&error);
+    }
+    let method = json::member(bytes, Span::new(0, bytes.len()), "method")
+        .map_or(Method::Other, |method| Method::from_json(method.of(bytes)));
+    let rule = activity::rule(method, activity::Asker::Gateway, bytes.len() > 100);
+    text(&rule.starts);
+    text(&rule.counts);
+}
+
+fn times(bytes: &[u8]) {
+    let at = Instant::from_millis(json::as_u64(bytes).unwrap_or(u64::MAX));
+    let later = at.after(Duration::from_secs(at.as_millis()));
+    board::checksum(later.since(at).as_secs());
+}
+
+/// Formats an error's text, which must not need a panic either.
+pub fn text(error: &dyn fmt::Display) {
+    struct Sum(u64);
+    impl Write for Sum {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0 += part.len() as u64;
+            Ok(())
+        }
+    }
+    let mut sum = Sum(0);
+    let _ = write!(sum, "{error}");
+    board::checksum(sum.0);
+}

@@ -1,0 +1,3 @@
+//! A program that only ends: the floor under every command, for the benchmark.
+
+fn main() {}
