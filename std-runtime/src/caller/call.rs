@@ -1,7 +1,8 @@
 //! Operations on a session: C2 of the wake protocol.
 //!
 //! Owns the rule that nothing runs twice: an operation is sent again only where it is known that it did not
-//! run, or only reads by definition. The bridge owns its time-out; here is only a guard against a bridge that is dead and still there.
+//! run, or only reads by definition. The bridge owns its time-out; here is only a guard against a bridge that is
+//! dead and still there.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -340,6 +341,7 @@ mod tests {
         let line = vec![b'x'; size];
         let mut operation = Operation {
             id: 1,
+            only_reads: false,
             number: 1,
             line: &line,
             written: 0,
@@ -377,7 +379,7 @@ mod tests {
     fn one_of_which_some_bytes_were_taken_may_have_run() {
         let (outcome, written) = outcome(8 << 20, drop);
         assert!((1..8 << 20).contains(&written));
-        let Exchange::Failed(error) = outcome else { panic!("not failed") };
+        let Exchange::Lost(error) = outcome else { panic!("not failed") };
         assert_eq!(error.ran(), Some(Ran::Unknown));
     }
 
