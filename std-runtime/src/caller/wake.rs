@@ -53,6 +53,16 @@ pub(super) enum Present {
     Avoid,
 }
 
+impl Present {
+    /// What a greeting is to a caller that does not want to meet every bridge.
+    fn admit(self, greeting: Greeting) -> Greeting {
+        match greeting {
+            Greeting::Welcome(link) if self == Self::UseOther(link.bridge()) => Greeting::Absent,
+            greeting => greeting,
+        }
+    }
+}
+
 /// What was met.
 pub(super) enum Met {
     /// A bridge that was there.
@@ -141,10 +151,7 @@ impl Sessions {
         if present == Present::Avoid {
             return Ok(Greeting::Absent);
         }
-        Ok(match self.greet(name, wait, PATIENCE)? {
-            Greeting::Welcome(link) if present == Present::UseOther(link.bridge()) => Greeting::Absent,
-            greeting => greeting,
-        })
+        Ok(present.admit(self.greet(name, wait, PATIENCE)?))
     }
 
     /// C1: connect, exchange the hello.
@@ -369,14 +376,14 @@ impl Sessions {
                 Woken::Ready if watched.as_ref().is_some_and(has_ended) => watched = None,
                 Woken::Ready => {}
             }
-            unanswered = match unanswered.map(Unanswered::advance) {
+            unanswered = match unanswered.map(|unanswered| present.admit(unanswered.advance())) {
                 Some(Greeting::Silent(unanswered)) => Some(unanswered),
                 None | Some(Greeting::Absent) if present == Present::Avoid || Instant::now() < greet_at => {
                     None
                 }
                 None | Some(Greeting::Absent) => {
                     greet_at = Instant::now() + GREET_AGAIN;
-                    match self.greet(name, wait, Duration::ZERO)? {
+                    match present.admit(self.greet(name, wait, Duration::ZERO)?) {
                         Greeting::Silent(unanswered) => Some(unanswered),
                         Greeting::Absent => None,
                         greeting => return Ok(Holder::Greets(greeting)),
