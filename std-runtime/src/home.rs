@@ -149,6 +149,17 @@ pub enum HomeError {
         /// The path.
         path: PathBuf,
     },
+    /// The kernel takes no path as long as that.
+    #[error(
+        "the path of the home is too long to {what} files in it: set DROWSE_HOME to a shorter one ({})",
+        start(path)
+    )]
+    TooLong {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
     /// Its permissions are in the way.
     #[error("not allowed to {what} {}: give yourself access (chmod u+rwx, there and above), or set DROWSE_HOME to a directory of your own", path.display())]
     Denied {
@@ -178,6 +189,7 @@ impl HomeError {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
             io::ErrorKind::FileTooLarge => Self::Limited { path },
+            io::ErrorKind::InvalidFilename => Self::TooLong { what, path },
             io::ErrorKind::PermissionDenied => Self::Denied { what, path },
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             _ => Self::Io { what, path, source },
@@ -339,6 +351,8 @@ impl Home {
     /// If a directory cannot be made, is not ours, is open to others, or cannot hold locks.
     pub fn prepare(&self) -> Result<(), HomeError> {
         create(&self.root)?;
+        // Before anything is put into it.
+        self.check()?;
         create(&self.sessions())?;
         if let Some(runtime) = &self.runtime {
             create(runtime)?;
@@ -413,6 +427,15 @@ pub fn network_file_system(f_type: u64) -> Option<&'static str> {
         0x0116_1970 => "GFS2",
         _ => return None,
     })
+}
+
+/// As much of a path as a reader needs to know it again.
+fn start(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 fn create(path: &Path) -> Result<(), HomeError> {

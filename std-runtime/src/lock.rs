@@ -210,6 +210,21 @@ pub fn noted(path: &Path) -> Option<ProcessIdentity> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
+/// The processes that took a lock and have not freed it, as far as the kernel tells: those that inherited it are not
+/// named, nor are those of other containers.
+pub(crate) fn holders(path: &Path) -> Vec<u32> {
+    let Ok(inode) = std::fs::metadata(path).map(|meta| meta.ino().to_string()) else { return Vec::new() };
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let held = |line: &str| {
+        // Number, FLOCK (or an arrow for those who wait), ADVISORY, WRITE, process, device and inode, range.
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = fields[..] else { return None };
+        file.rsplit(':').next().filter(|found| *found == inode)?;
+        pid.parse().ok()
+    };
+    locks.lines().filter_map(held).collect()
+}
+
 /// Whether a process has a lock's file open: without that it cannot hold the lock. `None` if the kernel does
 /// not tell.
 pub(crate) fn is_open_in(path: &Path, pid: u32) -> Option<bool> {
@@ -342,14 +357,14 @@ mod tests {
         let (_dir, path) = file();
         assert_eq!(noted(&path), None);
         let held = Lock::try_acquire(&path).unwrap().unwrap();
-        assert_eq!(noted(&path), None);
+        assert_eq!((noted(&path), holders(&path)), (None, vec![std::process::id()]));
         let me = ProcessIdentity::of_self().unwrap();
         held.note(&ProcessIdentity { boot_id: "x".repeat(500), ..me.clone() }).unwrap();
         held.note(&me).unwrap();
         assert_eq!(noted(&path), Some(me.clone()));
         assert_eq!(is_open_in(&path, me.pid), Some(true));
         drop(held);
-        assert_eq!(noted(&path), Some(me.clone()));
+        assert_eq!((noted(&path), holders(&path)), (Some(me.clone()), vec![]));
         assert_eq!(is_open_in(&path, me.pid), Some(false));
         assert_eq!(is_open_in(&path, 0), None);
     }

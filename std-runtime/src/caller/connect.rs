@@ -16,7 +16,7 @@ use crate::home::SessionName;
 use crate::lock::Lock;
 use crate::record::{self, SessionRecord, StateRecord};
 use crate::wait::Wait;
-use crate::wire::METHOD_INFO;
+use crate::wire::{Failed, Kind, METHOD_INFO};
 
 /// How long a bridge that said that it is ready may take to answer a hello.
 const GREETING: Duration = Duration::from_secs(10);
@@ -197,8 +197,22 @@ impl Sessions {
                 }
                 Ok(info)
             }
-            Err(error) => Err(NotMet { error, bridge }),
+            Err(error) => Err(NotMet { error: self.lost_at_once(name, error), bridge }),
         }
+    }
+
+    /// Why nothing came of a bridge that was ready: mostly that its server ended right then.
+    fn lost_at_once(&self, name: &SessionName, error: CallError) -> CallError {
+        let lost = match &error {
+            CallError::BridgeLost { .. } | CallError::BridgeFailed { .. } => true,
+            error => error.kind() == Kind::ServerLost,
+        };
+        let known = known_if_readable(self, name).ok().flatten();
+        let Some(known) = known.filter(|known| lost && !known.state.is_awake()) else { return error };
+        let message = "the server ended as soon as it had answered the handshake: run its command by hand to see \
+                       why; it must stay in the foreground";
+        let report = Failed { kind: Kind::StartFailed, message: message.to_owned(), stderr: known.stderr };
+        CallError::StartFailed { name: name.clone(), report }
     }
 
     fn greet_started(&self, name: &SessionName, wait: Wait<'_>) -> Result<Link, CallError> {

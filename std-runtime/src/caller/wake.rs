@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use drowse_core::crash::CrashLog;
@@ -179,8 +180,8 @@ impl Sessions {
         }
     }
 
-    /// C3: lock L. A bridge that inherited it and gets nowhere within its limits is ended; whoever else
-    /// holds it is waited for.
+    /// C3: lock L. A bridge that inherited it and gets nowhere within its limits is ended. Whoever else holds it is
+    /// waited for, but nobody for ever: no work that is done under L takes longer than those limits.
     pub(super) fn lock(
         &self,
         name: &SessionName,
@@ -198,6 +199,7 @@ impl Sessions {
         let patience = patience_with_a_starter(settings);
         let mut holder = lock::noted(&path);
         let mut limit = Instant::now() + patience;
+        let mut holders = None;
         loop {
             let limited = wait.no_later_than(limit);
             let woken = limited
@@ -218,6 +220,12 @@ impl Sessions {
                     {
                         // Fails only where it may not be signalled: then the wait goes on.
                         let _ = bridge.end(ending(settings));
+                    } else {
+                        let current = (now.clone(), lock::holders(&path));
+                        if holders.as_ref() == Some(&current) {
+                            return Err(self.held_by_another(name, path));
+                        }
+                        holders = Some(current);
                     }
                     holder = now;
                     limit = Instant::now() + patience;
@@ -289,7 +297,12 @@ impl Sessions {
                     let now = self.progress(name);
                     let stuck = now == seen;
                     seen = now;
-                    let greeting = self.look(name, present, wait)?;
+                    // One that was asked to leave and still answers is busy, or does not know how to.
+                    let greeting = if left {
+                        self.greet(name, wait, PATIENCE)?
+                    } else {
+                        self.look(name, present, wait)?
+                    };
                     if stuck && matches!(greeting, Greeting::Silent(_) | Greeting::Absent) {
                         self.end_bridge_process(name, &record.settings)?;
                     }
@@ -415,7 +428,21 @@ impl Sessions {
         if ended || self.bridge_ends(name, Instant::now(), Wait::default())? {
             return Ok(());
         }
-        Err(CallError::Wedged { path: self.home.bridge_lock(name) })
+        Err(self.held_by_another(name, self.home.bridge_lock(name)))
+    }
+
+    /// The error that a lock is held by somebody who is not ours to end.
+    fn held_by_another(&self, name: &SessionName, path: PathBuf) -> CallError {
+        let here = ProcessIdentity::of_self().ok();
+        let recorded = known_if_readable(self, name).ok().flatten().and_then(|known| known.bridge);
+        let started = lock::noted(&self.home.start_lock(name));
+        let elsewhere = [recorded, started].into_iter().flatten().find(|bridge| {
+            here.as_ref().is_some_and(|here| here.boot_id == bridge.boot_id && here.pid_ns != bridge.pid_ns)
+        });
+        match elsewhere {
+            Some(bridge) => CallError::Elsewhere { name: name.clone(), pid: bridge.pid, path },
+            None => CallError::Wedged { path },
+        }
     }
 
     /// The process that holds B, if it is one that we know to be a bridge of this session: the one that wrote

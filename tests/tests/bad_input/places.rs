@@ -24,7 +24,7 @@ fn connect<'a>(server: &'a [String], name: &'a str, flags: &[&'a str]) -> Vec<&'
 /// A session in a home of that place, from its first start over a sleep to its end.
 fn lives_in(home: &Home, variables: &[(&str, &Path)]) {
     let name = format!("@{}", "n".repeat(64));
-    let session = home.session("@s");
+    let session = home.session(&format!("@{}", variables[0].1.as_os_str().len()));
     let server = session.server(&[]);
     run(home, variables, &connect(&server, &name, &["--idle-timeout", "1"])).ok();
     run(home, variables, &[&name, "tools-call", "tag", "tag=a", "--json"]).ok();
@@ -64,7 +64,10 @@ fn a_path_longer_than_any_may_be() {
     for words in [connect(&server, "@s", &[]), vec!["--json"], vec!["@s", "ping", "--json"]] {
         let document =
             failure(&run(&home, &[("DROWSE_HOME", &long)], &words), 3, "storage", &["DROWSE_HOME"]);
-        assert!(document["error"].as_str().unwrap().contains("too long"), "{document}");
+        assert!(
+            document["error"].as_str().unwrap().contains("the path of the home is too long"),
+            "{document}"
+        );
     }
 }
 
@@ -111,7 +114,7 @@ fn places_where_none_can_be() {
         ("DROWSE_HOME", &file.join("deeper"), "is not a directory"),
         ("DROWSE_HOME", &taken, "is not a directory: move it away"),
         ("DROWSE_HOME", &open, "chmod go-w"),
-        ("DROWSE_HOME", Path::new("/proc/1/drowse"), "DROWSE_HOME"),
+        ("DROWSE_HOME", Path::new("/proc/1/drowse"), "cannot create /proc/1/drowse"),
     ] {
         let words = connect(&server, "@s", &[]);
         let document = failure(&run(&home, &[(variable, place)], &words), 3, "storage", &[says]);

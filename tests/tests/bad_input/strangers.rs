@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -181,34 +182,41 @@ fn a_lock_file_with_something_in_it() {
 
 /// A bridge that shares no version with us: it refuses every hello. It holds lock B, and its record names it.
 struct OtherRelease {
-    process: Stranger,
+    process: Arc<Mutex<Stranger>>,
 }
 
 impl OtherRelease {
-    fn of(home: &Home, in_flight: Option<u64>) -> Self {
+    fn of(home: &Home, knows_how_to_leave: bool) -> Self {
         let process = Stranger::holding(&home.files().root().join("locks/s.bridge"));
-        let identity = process.identity();
         let mut state =
             record::read_state(home.files(), &name()).unwrap().unwrap_or_else(StateRecord::dormant);
-        state.bridge = Some(identity);
+        state.bridge = Some(process.identity());
         state.state = State::Live;
         record::write_state(home.files(), &name(), &state).unwrap();
         let socket = home.files().socket_file(&name());
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).unwrap();
-        let mut refused = json!({"versions": [7], "reason": "this bridge is drowse 9.0.0"});
-        if let Some(in_flight) = in_flight {
-            refused["inFlight"] = json!(in_flight);
-        }
+        let refused = json!({"versions": [7], "reason": "this bridge is drowse 9.0.0"});
         let refused = json!({"drowse": {"refused": refused}}).to_string();
+        let process = Arc::new(Mutex::new(process));
+        let shared = Arc::clone(&process);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let _ = BufReader::new(stream.try_clone().unwrap()).read_line(&mut String::new());
+                let mut line = String::new();
+                let _ = BufReader::new(stream.try_clone().unwrap()).read_line(&mut line);
+                if line.contains("\"leave\"") && knows_how_to_leave {
+                    shared.lock().unwrap().0.kill().unwrap();
+                    return;
+                }
                 let _ = writeln!(stream, "{refused}");
             }
         });
         Self { process }
+    }
+
+    fn has_ended(&self) {
+        assert!(self.process.lock().unwrap().0.wait().is_ok());
     }
 }
 
@@ -217,29 +225,27 @@ fn a_bridge_of_another_release() {
     let home = Home::new();
     let other = Bystander::of(&home);
     let session = home.connect_entry("@s", &["--lazy"], brief(), &[]);
-    // It is busy, or does not say that it is not: it is left alone until the user says otherwise.
-    for (in_flight, verb) in [(None, "restart"), (Some(2), "close")] {
-        let mut old = OtherRelease::of(&home, in_flight);
-        for words in [&["ping"][..], &["tools-call", "tag", "tag=a"]] {
-            let run = session.run(words.iter().copied());
-            let says = ["another drowse version", "drowse 9.0.0", "drowse restart @s"];
-            assert_eq!(failure(&run, 2, "unsupported", &says)["ran"], "no");
-        }
+    // It is busy, or does not know how to make room for another: it is left alone until the user says otherwise.
+    for verb in ["restart", "close"] {
+        let old = OtherRelease::of(&home, false);
+        let says = ["another drowse version", "drowse 9.0.0", "drowse restart @s"];
+        let document = failure(&session.call("tag", &["tag=a"]), 2, "unsupported", &says);
+        assert_eq!(document["ran"], "no");
         assert_eq!(session.listed()["status"], "live");
-        old.process.lives();
+        old.process.lock().unwrap().lives();
         session.run([verb]).ok();
-        assert!(old.process.0.wait().is_ok(), "it was ended");
+        old.has_ended();
         if verb == "restart" {
             session.call("tag", &["tag=b"]).ok();
             session.kill_bridge();
         }
     }
-    // One that has nothing to do is replaced without a word.
+    // One that leaves when it is asked to is replaced without a word.
     let session = home.connect_entry("@s", &["--lazy"], brief(), &[]);
-    let mut old = OtherRelease::of(&home, Some(0));
+    let old = OtherRelease::of(&home, true);
     session.call("tag", &["tag=c"]).ok();
-    assert!(old.process.0.wait().is_ok());
-    assert_eq!((session.executions("a"), session.executions("c")), (0, 1));
+    old.has_ended();
+    assert_eq!(["a", "b", "c"].map(|tag| session.executions(tag)), [0, 1, 1]);
     other.noticed_nothing();
 }
 
