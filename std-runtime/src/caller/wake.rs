@@ -53,6 +53,16 @@ pub(super) enum Present {
     Avoid,
 }
 
+impl Present {
+    /// What a greeting is to a caller that does not want to meet every bridge.
+    fn admit(self, greeting: Greeting) -> Greeting {
+        match greeting {
+            Greeting::Welcome(link) if self == Self::UseOther(link.bridge()) => Greeting::Absent,
+            greeting => greeting,
+        }
+    }
+}
+
 /// What was met.
 pub(super) enum Met {
     /// A bridge that was there.
@@ -75,6 +85,9 @@ impl<E: Into<CallError>> From<E> for NotMet {
         Self { error: error.into(), bridge: None }
     }
 }
+
+/// What every bridge understands, whatever the version of its hello.
+const LEAVE: &[u8] = b"{\"drowse\":{\"leave\":{}}}\n";
 
 /// How a wait for a bridge's end came out (C4).
 enum Holder {
@@ -138,10 +151,7 @@ impl Sessions {
         if present == Present::Avoid {
             return Ok(Greeting::Absent);
         }
-        Ok(match self.greet(name, wait, PATIENCE)? {
-            Greeting::Welcome(link) if present == Present::UseOther(link.bridge()) => Greeting::Absent,
-            greeting => greeting,
-        })
+        Ok(present.admit(self.greet(name, wait, PATIENCE)?))
     }
 
     /// C1: connect, exchange the hello.
@@ -252,21 +262,26 @@ impl Sessions {
         let patience = patience(&record.settings);
         let mut greeting = self.look(name, present, wait)?;
         let mut seen = self.progress(name);
+        let mut left = false;
         // C4.
         loop {
             let unanswered = match greeting {
                 Greeting::Welcome(link) => return Ok(Met::Running(link)),
-                Greeting::Refused(refused) if refused.in_flight == Some(0) => {
-                    self.end_bridge_process(name, &record.settings)?;
-                    None
-                }
-                Greeting::Refused(refused) => {
+                // Of another version. It finishes what it has, and goes; if it does not know how, so be it.
+                Greeting::Refused(refused) if left => {
                     let reason = refused.reason;
                     return Err(CallError::OtherVersion { name: name.clone(), reason }.into());
+                }
+                Greeting::Refused(_) => {
+                    self.ask_to_leave(name)?;
+                    left = true;
+                    None
                 }
                 Greeting::Silent(unanswered) => Some(unanswered),
                 Greeting::Absent => None,
             };
+            // Who is leaving has nothing more to say.
+            let present = if left { Present::Avoid } else { present };
             greeting = match self.wait_for_end(name, unanswered, present, Instant::now() + patience, wait)? {
                 Holder::Gone => break,
                 Holder::Greets(greeting) => greeting,
@@ -301,6 +316,19 @@ impl Sessions {
                 Err(NotMet { error, bridge: Some(Box::new(bridge)) })
             }
         }
+    }
+
+    /// Asks a bridge of another version to finish what it has in flight, and to go.
+    fn ask_to_leave(&self, name: &SessionName) -> Result<(), CallError> {
+        use std::io::Write as _;
+        let socket = self.home.socket_file(name);
+        let failed = |e: io::Error| HomeError::io("connect to", &socket, e);
+        let address = self.home.socket(name).map_err(failed)?;
+        // One that is gone by now has left.
+        if let Ok(mut stream) = std::os::unix::net::UnixStream::connect(address.as_path()) {
+            let _ = stream.write_all(LEAVE);
+        }
+        Ok(())
     }
 
     /// C4: waits until B is free, listening for a late hello and greeting again at the same time.
@@ -348,14 +376,14 @@ impl Sessions {
                 Woken::Ready if watched.as_ref().is_some_and(has_ended) => watched = None,
                 Woken::Ready => {}
             }
-            unanswered = match unanswered.map(Unanswered::advance) {
+            unanswered = match unanswered.map(|unanswered| present.admit(unanswered.advance())) {
                 Some(Greeting::Silent(unanswered)) => Some(unanswered),
                 None | Some(Greeting::Absent) if present == Present::Avoid || Instant::now() < greet_at => {
                     None
                 }
                 None | Some(Greeting::Absent) => {
                     greet_at = Instant::now() + GREET_AGAIN;
-                    match self.greet(name, wait, Duration::ZERO)? {
+                    match present.admit(self.greet(name, wait, Duration::ZERO)?) {
                         Greeting::Silent(unanswered) => Some(unanswered),
                         Greeting::Absent => None,
                         greeting => return Ok(Holder::Greets(greeting)),

@@ -179,7 +179,7 @@ impl World {
     }
 
     /// The real command, with nothing inherited. `faults` as in [`sessions`](Self::sessions), for the command and for
-    /// the bridges that it starts.
+    /// the bridges that it starts, but each for one process only; `always B1` for all of them.
     pub fn command(&self, words: &[&str], faults: &str) -> Command {
         let mut command = Command::new(drowse());
         command
@@ -189,10 +189,13 @@ impl World {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("DROWSE_HOME", self.home().root())
             .env(WORLD, &self.mark)
-            .env("DROWSE_FAULT", faults)
+            .env("DROWSE_FAULT", faults.trim_start_matches("always "))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if !faults.starts_with("always ") {
+            command.env("DROWSE_FAULT_ONCE", self.path().join("fault"));
+        }
         command
     }
 
