@@ -16,7 +16,7 @@ use crate::home::SessionName;
 use crate::lock::Lock;
 use crate::record::{self, SessionRecord, StateRecord};
 use crate::wait::Wait;
-use crate::wire::METHOD_INFO;
+use crate::wire::{Failed, Kind, METHOD_INFO};
 
 /// How long a bridge that said that it is ready may take to answer a hello.
 const GREETING: Duration = Duration::from_secs(10);
@@ -197,7 +197,21 @@ impl Sessions {
                 }
                 Ok(info)
             }
-            Err(error) => Err(NotMet { error, bridge }),
+            Err(error) => Err(NotMet { error: self.why_gone(name, error), bridge }),
+        }
+    }
+
+    /// A server that ends as soon as it is ready takes its bridge with it: that is a failed start, and not a lost
+    /// bridge, whichever step of ours met it.
+    fn why_gone(&self, name: &SessionName, error: CallError) -> CallError {
+        let gone = matches!(error, CallError::BridgeLost { .. } | CallError::BridgeFailed { .. });
+        match known_if_readable(self, name) {
+            Ok(Some(known)) if gone && known.ended && !known.state.is_awake() => {
+                let message = "the server ended right after it was ready".to_owned();
+                let report = Failed { kind: Kind::StartFailed, message, stderr: known.stderr };
+                CallError::StartFailed { name: name.clone(), report }
+            }
+            _ => error,
         }
     }
 
