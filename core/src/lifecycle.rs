@@ -720,7 +720,9 @@ impl Lifecycle {
                     && !self.retired
                     && !self.config.resident
                     && self.saved == self.made
-                    && !(self.config.auto_restart && !self.leaving && matches!(rest, Rest::Crashed | Rest::Expired)) =>
+                    && !(self.config.auto_restart
+                        && !self.leaving
+                        && matches!(rest, Rest::Crashed | Rest::Expired)) =>
             {
                 self.retired = true;
                 Some(Effect::Retire)

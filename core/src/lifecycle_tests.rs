@@ -1298,7 +1298,8 @@ fn leaving_finishes_what_is_in_flight_and_takes_nothing_new() {
 
 #[test]
 fn leaving_is_heeded_in_every_state() {
-    for mut run in [Run::new(idle()), Run::live(idle()), Run::served(Config { auto_restart: true, ..idle() })] {
+    for mut run in [Run::new(idle()), Run::live(idle()), Run::served(Config { auto_restart: true, ..idle() })]
+    {
         run.act(|machine, now| machine.leave(now));
         run.passes(secs(0));
         run.is("idle");
