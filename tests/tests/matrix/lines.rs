@@ -78,5 +78,5 @@ fn a_server_that_forks_and_exits_is_ended() {
         assert!(!session.exists());
     }
     let left = session.journal.entries().unwrap();
-    assert!(left.iter().any(|entry| entry.is("start", "role", "grandchild")), "{left:?}");
+    assert!(left.iter().any(|entry| entry.is("exit", "why", "fork-and-exit")), "{left:?}");
 }
