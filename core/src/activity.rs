@@ -315,7 +315,7 @@ struct Plain<'f, 'b>(&'f mut fmt::Formatter<'b>);
 
 impl fmt::Write for Plain<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.split('`').try_for_each(|part| self.0.write_str(part))
+        text.chars().filter(|char| *char != '`').try_for_each(|char| self.0.write_char(char))
     }
 }
 

@@ -10,13 +10,17 @@
 use crate::method::Method;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
+mod slots;
+
+pub use self::slots::Slot;
+use self::slots::{Slots, Which};
+
 #[cfg(test)]
 #[path = "link_tests.rs"]
 mod tests;
 
 /// The index that no slot has: wire ids with it belong to drowse's own messages.
 pub const OWN_INDEX: u16 = u16::MAX;
-const NONE: u16 = u16::MAX;
 
 /// Names a request: the index of its slot, and which of the slot's requests it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -99,9 +103,27 @@ pub enum Cause {
     InvalidAnswer,
     /// What has to be written down before a start could not be.
     NotPersisted,
+    /// The last server was killed and is still there, so that no other may be started.
+    Unkillable,
 }
 
 impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 12] = [
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::ServerLost,
+        Self::StartFailed,
+        Self::BackingOff,
+        Self::ShuttingDown,
+        Self::Unauthorized,
+        Self::Expired,
+        Self::TooLarge,
+        Self::InvalidAnswer,
+        Self::NotPersisted,
+        Self::Unkillable,
+    ];
+
     /// The stable word for it (`kind`) in errors.
     #[must_use]
     pub const fn kind(self) -> &'static str {
@@ -117,6 +139,7 @@ impl Cause {
             Self::TooLarge => "too-large",
             Self::InvalidAnswer => "invalid-answer",
             Self::NotPersisted => "not-persisted",
+            Self::Unkillable => "unkillable",
         }
     }
 }
@@ -175,37 +198,6 @@ impl Request {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Content {
-    Free,
-    Used(Request),
-}
-
-/// Room for one request. The caller provides the storage: an array on a device, a boxed slice on a host.
-#[derive(Clone, Copy, Debug)]
-pub struct Slot {
-    generation: u32,
-    next: u16,
-    previous: u16,
-    content: Content,
-}
-
-impl Slot {
-    /// An unused slot.
-    pub const EMPTY: Self = Self { generation: 0, next: NONE, previous: NONE, content: Content::Free };
-}
-
-/// A first-in-first-out list through the slots.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    head: u16,
-    tail: u16,
-}
-
-impl List {
-    const EMPTY: Self = Self { head: NONE, tail: NONE };
-}
-
 /// Every slot is in use: try again when an answer has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -214,11 +206,7 @@ pub struct Full;
 /// The requests of one server.
 #[derive(Clone, Debug)]
 pub struct Link<S> {
-    slots: S,
-    free: List,
-    queued: List,
-    failing: List,
-    used: usize,
+    slots: Slots<S>,
     arrivals: u64,
     /// The server is ready, so clocks run.
     ready: bool,
@@ -230,49 +218,31 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// Takes the storage; at most 65,535 slots of it are used.
     #[must_use]
     pub fn new(slots: S) -> Self {
-        let mut link = Self {
-            slots,
-            free: List::EMPTY,
-            queued: List::EMPTY,
-            failing: List::EMPTY,
-            used: 0,
-            arrivals: 0,
-            ready: false,
-            next_deadline: None,
-        };
-        let count = link.slots.as_ref().len().min(usize::from(OWN_INDEX));
-        for index in 0..count {
-            let index = index as u16;
-            if let Some(slot) = link.slot_mut(index) {
-                *slot = Slot::EMPTY;
-            }
-            link.push_back(Which::Free, index);
-        }
-        link
+        Self { slots: Slots::new(slots), arrivals: 0, ready: false, next_deadline: None }
     }
 
     /// How many requests are under way.
     #[must_use]
     pub const fn used(&self) -> usize {
-        self.used
+        self.slots.used()
     }
 
     /// Whether requests wait that were never sent.
     #[must_use]
     pub const fn has_queued(&self) -> bool {
-        self.queued.head != NONE
+        !self.slots.is_empty(Which::Queued)
     }
 
     /// Whether `key` is under way.
     #[must_use]
     pub fn is_live(&self, key: Key) -> bool {
-        self.request(key).is_some()
+        self.slots.get(key).is_some()
     }
 
     /// The key of the request in the slot of that index.
     #[must_use]
     pub fn key_at(&self, index: usize) -> Option<Key> {
-        self.at(u16::try_from(index).ok()?).map(|(key, _)| key)
+        self.slots.at(u16::try_from(index).ok()?).map(|(key, _)| key)
     }
 
     /// Accepts a request, or changes nothing.
@@ -280,7 +250,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// # Errors
     /// If every slot is in use.
     pub fn submit(&mut self, now: Instant, method: Method, allowance: Allowance) -> Result<Key, Full> {
-        let index = self.pop_front(Which::Free).ok_or(Full)?;
         let ready = self.ready;
         let request = Request {
             method,
@@ -291,31 +260,22 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             reissued: false,
             order: self.arrivals,
         };
+        let key = self.slots.insert(request).ok_or(Full)?;
         self.arrivals = self.arrivals.wrapping_add(1);
-        let mut generation = 0;
-        if let Some(slot) = self.slot_mut(index) {
-            slot.content = Content::Used(request);
-            generation = slot.generation;
-        }
-        self.used += 1;
-        self.push_back(Which::Queued, index);
+        self.slots.push_back(Which::Queued, key);
         self.await_deadline(request.deadline);
-        Ok(Key { index, generation })
+        Ok(key)
     }
 
     /// The server is ready: what waited may be sent, and its clocks start.
     pub fn handle_ready(&mut self, now: Instant) {
         self.ready = true;
         let mut earliest: Option<Instant> = None;
-        for slot in self.slots.as_mut() {
-            if let Content::Used(request) = &mut slot.content
-                && request.stage == Stage::Queued
-            {
-                let deadline = now.after(request.allowance.quiet.min(request.allowance.total));
-                request.deadline = Some(deadline);
-                request.latest = Some(now.after(request.allowance.total));
-                earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
-            }
+        for request in self.slots.iter_mut().filter(|request| request.stage == Stage::Queued) {
+            let deadline = now.after(request.allowance.quiet.min(request.allowance.total));
+            request.deadline = Some(deadline);
+            request.latest = Some(now.after(request.allowance.total));
+            earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
         }
         self.await_deadline(earliest);
     }
@@ -326,12 +286,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         if !self.ready {
             return None;
         }
-        let index = self.pop_front(Which::Queued)?;
-        let slot = self.slot_mut(index)?;
-        let generation = slot.generation;
-        let Content::Used(request) = &mut slot.content else { return None };
+        let (key, _) = self.slots.first(Which::Queued)?;
+        let request = self.slots.get_mut(key)?;
         request.stage = Stage::Writing;
-        Some((Key { index, generation }, request.method))
+        let method = request.method;
+        self.slots.unlink(Which::Queued, key);
+        Some((key, method))
     }
 
     /// A request that drowse answers itself once the server is ready: takes the key back.
@@ -341,7 +301,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
 
     /// The kernel took the first byte of the request: from here on it may run.
     pub fn handle_sent(&mut self, key: Key) {
-        if let Some(request) = self.request_mut(key)
+        if let Some(request) = self.slots.get_mut(key)
             && request.stage == Stage::Writing
         {
             request.stage = Stage::Sent;
@@ -353,7 +313,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     #[must_use]
     pub fn handle_answer(&mut self, wire: u64) -> Option<(Key, Method)> {
         let key = Key::from_wire(wire)?;
-        let request = self.request(key)?;
+        let request = self.slots.get(key)?;
         if !matches!(request.stage, Stage::Writing | Stage::Sent) {
             return None;
         }
@@ -365,7 +325,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// An answer with that wire id arrived that cannot be passed on.
     pub fn handle_bad_answer(&mut self, wire: u64, cause: Cause) {
         if let Some(key) = Key::from_wire(wire)
-            && let Some(request) = self.request(key)
+            && let Some(request) = self.slots.get(key)
             && matches!(request.stage, Stage::Writing | Stage::Sent)
         {
             self.fail(key, Failure { cause, ran: Ran::Unknown }, false);
@@ -376,7 +336,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     #[must_use]
     pub fn handle_progress(&mut self, now: Instant, wire: u64) -> Option<Key> {
         let key = Key::from_wire(wire)?;
-        let request = self.request_mut(key)?;
+        let request = self.slots.get_mut(key)?;
         if !matches!(request.stage, Stage::Writing | Stage::Sent) {
             return None;
         }
@@ -395,11 +355,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     pub fn handle_lost(&mut self) {
         self.ready = false;
         self.next_deadline = None;
-        for index in 0..self.count() {
-            let Some((key, request)) = self.at(index as u16) else { continue };
+        for index in 0..self.slots.count() {
+            let Some((key, request)) = self.slots.at(index as u16) else { continue };
             match request.stage {
                 Stage::Sent if request.method.only_reads() && !request.reissued => {
-                    if let Some(request) = self.request_mut(key) {
+                    if let Some(request) = self.slots.get_mut(key) {
                         request.reissued = true;
                     }
                     self.requeue(key);
@@ -411,7 +371,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
                 Stage::Queued => self.stop_clock(key),
                 Stage::Failing { failure, .. } => {
                     // There is nobody left to tell.
-                    if let Some(request) = self.request_mut(key) {
+                    if let Some(request) = self.slots.get_mut(key) {
                         request.stage = Stage::Failing { failure, notify: false };
                     }
                 }
@@ -421,7 +381,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
 
     /// Fails whatever was never sent.
     pub fn fail_queued(&mut self, cause: Cause) {
-        while let Some((key, request)) = self.peek(Which::Queued) {
+        while let Some((key, request)) = self.slots.first(Which::Queued) {
             self.fail(key, Failure { cause, ran: request.ran_while_queued() }, false);
         }
     }
@@ -429,8 +389,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// Fails everything: the server is ended on purpose.
     pub fn fail_all(&mut self, cause: Cause) {
         self.fail_queued(cause);
-        for index in 0..self.count() {
-            if let Some((key, request)) = self.at(index as u16)
+        for index in 0..self.slots.count() {
+            if let Some((key, request)) = self.slots.at(index as u16)
                 && matches!(request.stage, Stage::Writing | Stage::Sent)
             {
                 self.fail(key, Failure { cause, ran: Ran::Unknown }, false);
@@ -444,18 +404,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         if !self.ready {
             return None;
         }
-        let mut at = self.failing.head;
-        while at != NONE {
-            let slot = self.slot_mut(at)?;
-            let key = Key { index: at, generation: slot.generation };
-            if let Content::Used(Request {
-                stage: Stage::Failing { failure, notify: notify @ true }, ..
-            }) = &mut slot.content
+        let mut next = self.slots.first(Which::Failing);
+        while let Some((key, _)) = next {
+            if let Some(Request { stage: Stage::Failing { failure, notify: notify @ true }, .. }) =
+                self.slots.get_mut(key)
             {
                 *notify = false;
                 return Some((key.wire(), failure.cause == Cause::TimedOut));
             }
-            at = slot.next;
+            next = self.slots.after(key);
         }
         None
     }
@@ -463,7 +420,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// The next failed request. Takes the key back.
     #[must_use]
     pub fn poll_failure(&mut self) -> Option<(Key, Failure)> {
-        let (key, request) = self.peek(Which::Failing)?;
+        let (key, request) = self.slots.first(Which::Failing)?;
         let Stage::Failing { failure, notify } = request.stage else { return None };
         if notify && self.ready {
             return None;
@@ -478,8 +435,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             return;
         }
         let mut earliest: Option<Instant> = None;
-        for index in 0..self.count() {
-            let Some((key, request)) = self.at(index as u16) else { continue };
+        for index in 0..self.slots.count() {
+            let Some((key, request)) = self.slots.at(index as u16) else { continue };
             let Some(deadline) = request.deadline else { continue };
             if matches!(request.stage, Stage::Failing { .. }) {
                 continue;
@@ -502,7 +459,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     }
 
     fn end_early(&mut self, key: Key, cause: Cause) {
-        let Some(request) = self.request(key) else { return };
+        let Some(request) = self.slots.get(key) else { return };
         match request.stage {
             Stage::Queued => self.fail(key, Failure { cause, ran: request.ran_while_queued() }, false),
             Stage::Writing | Stage::Sent => self.fail(key, Failure { cause, ran: Ran::Unknown }, true),
@@ -512,56 +469,50 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
 
     /// Puts a request back among those that wait, where its arrival puts it.
     fn requeue(&mut self, key: Key) {
-        let Some(request) = self.request_mut(key) else { return };
+        let Some(request) = self.slots.get_mut(key) else { return };
         request.stage = Stage::Queued;
         let order = request.order;
         self.stop_clock(key);
-        let mut after = self.queued.head;
-        while let Some((found, request)) = self.at(after)
+        let mut next = self.slots.first(Which::Queued);
+        while let Some((found, request)) = next
             && request.order < order
         {
-            after = self.slot_mut(found.index).map_or(NONE, |slot| slot.next);
+            next = self.slots.after(found);
         }
-        self.insert_before(Which::Queued, after, key.index);
+        self.slots.insert_before(Which::Queued, next.map(|(next, _)| next), key);
     }
 
     fn stop_clock(&mut self, key: Key) {
-        if let Some(request) = self.request_mut(key) {
+        if let Some(request) = self.slots.get_mut(key) {
             request.deadline = None;
             request.latest = None;
         }
     }
 
     fn fail(&mut self, key: Key, failure: Failure, notify: bool) {
-        let Some(request) = self.request_mut(key) else { return };
+        let Some(request) = self.slots.get_mut(key) else { return };
         let was = request.stage;
         request.stage = Stage::Failing { failure, notify };
         request.deadline = None;
         match was {
-            Stage::Queued => self.unlink(Which::Queued, key.index),
-            Stage::Failing { .. } => self.unlink(Which::Failing, key.index),
+            Stage::Queued => self.slots.unlink(Which::Queued, key),
+            Stage::Failing { .. } => self.slots.unlink(Which::Failing, key),
             Stage::Writing | Stage::Sent => {}
         }
-        self.push_back(Which::Failing, key.index);
+        self.slots.push_back(Which::Failing, key);
     }
 
     fn release(&mut self, key: Key) {
-        let Some(request) = self.request(key) else { return };
+        let Some(request) = self.slots.get(key) else { return };
         match request.stage {
-            Stage::Queued => self.unlink(Which::Queued, key.index),
-            Stage::Failing { .. } => self.unlink(Which::Failing, key.index),
+            Stage::Queued => self.slots.unlink(Which::Queued, key),
+            Stage::Failing { .. } => self.slots.unlink(Which::Failing, key),
             Stage::Writing | Stage::Sent => {}
         }
-        if let Some(slot) = self.slot_mut(key.index) {
-            slot.content = Content::Free;
-            slot.generation = slot.generation.wrapping_add(1);
-        }
-        self.used -= 1;
-        if self.used == 0 {
+        self.slots.remove(key);
+        if self.slots.used() == 0 {
             self.next_deadline = None;
         }
-        // Last in, first out keeps the slots in use few and near each other.
-        self.push_front(Which::Free, key.index);
     }
 
     fn await_deadline(&mut self, at: Option<Instant>) {
@@ -569,109 +520,4 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             self.next_deadline = Some(self.next_deadline.map_or(at, |was| was.min(at)));
         }
     }
-
-    fn count(&self) -> usize {
-        self.slots.as_ref().len().min(usize::from(OWN_INDEX))
-    }
-
-    // `NONE` is no slot, however large the storage.
-
-    fn slot_mut(&mut self, index: u16) -> Option<&mut Slot> {
-        if index == NONE { None } else { self.slots.as_mut().get_mut(usize::from(index)) }
-    }
-
-    fn at(&self, index: u16) -> Option<(Key, Request)> {
-        let slot = if index == NONE { None } else { self.slots.as_ref().get(usize::from(index)) }?;
-        match slot.content {
-            Content::Used(request) => Some((Key { index, generation: slot.generation }, request)),
-            Content::Free => None,
-        }
-    }
-
-    fn request(&self, key: Key) -> Option<Request> {
-        self.at(key.index).filter(|(found, _)| *found == key).map(|(_, request)| request)
-    }
-
-    fn request_mut(&mut self, key: Key) -> Option<&mut Request> {
-        let slot = self.slot_mut(key.index)?;
-        match &mut slot.content {
-            Content::Used(request) if slot.generation == key.generation => Some(request),
-            _ => None,
-        }
-    }
-
-    fn peek(&self, which: Which) -> Option<(Key, Request)> {
-        self.at(self.list(which).head)
-    }
-
-    const fn list(&self, which: Which) -> List {
-        match which {
-            Which::Free => self.free,
-            Which::Queued => self.queued,
-            Which::Failing => self.failing,
-        }
-    }
-
-    const fn list_mut(&mut self, which: Which) -> &mut List {
-        match which {
-            Which::Free => &mut self.free,
-            Which::Queued => &mut self.queued,
-            Which::Failing => &mut self.failing,
-        }
-    }
-
-    fn push_back(&mut self, which: Which, index: u16) {
-        self.insert_before(which, NONE, index);
-    }
-
-    fn push_front(&mut self, which: Which, index: u16) {
-        self.insert_before(which, self.list(which).head, index);
-    }
-
-    /// Puts a slot into a list before another one of it, or at its end.
-    fn insert_before(&mut self, which: Which, next: u16, index: u16) {
-        let previous = match self.slot_mut(next) {
-            Some(slot) => core::mem::replace(&mut slot.previous, index),
-            None => core::mem::replace(&mut self.list_mut(which).tail, index),
-        };
-        match self.slot_mut(previous) {
-            Some(slot) => slot.next = index,
-            None => self.list_mut(which).head = index,
-        }
-        if let Some(slot) = self.slot_mut(index) {
-            slot.next = next;
-            slot.previous = previous;
-        }
-    }
-
-    fn pop_front(&mut self, which: Which) -> Option<u16> {
-        let head = self.list(which).head;
-        if head == NONE {
-            return None;
-        }
-        self.unlink(which, head);
-        Some(head)
-    }
-
-    fn unlink(&mut self, which: Which, index: u16) {
-        let Some(slot) = self.slot_mut(index) else { return };
-        let (next, previous) = (slot.next, slot.previous);
-        slot.next = NONE;
-        slot.previous = NONE;
-        match self.slot_mut(previous) {
-            Some(slot) => slot.next = next,
-            None => self.list_mut(which).head = next,
-        }
-        match self.slot_mut(next) {
-            Some(slot) => slot.previous = previous,
-            None => self.list_mut(which).tail = previous,
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Which {
-    Free,
-    Queued,
-    Failing,
 }

@@ -60,6 +60,8 @@ pub enum NegotiationError {
     NoCommonVersion,
     /// It ended, or closed its output, before it was ready.
     Ended,
+    /// What it answered is not a valid message, or is longer than the limit.
+    InvalidAnswer,
 }
 
 impl fmt::Display for NegotiationError {
@@ -71,6 +73,7 @@ impl fmt::Display for NegotiationError {
                 f.write_str("the server speaks no protocol revision that is allowed here")
             }
             Self::Ended => f.write_str("the server ended before it answered the handshake"),
+            Self::InvalidAnswer => f.write_str("the server's answer to the handshake is not a valid message"),
         }
     }
 }
@@ -166,6 +169,19 @@ impl Negotiation {
         }
     }
 
+    /// Has to be over by `at`: the limit is that of the start as a whole, not of each attempt.
+    #[must_use]
+    pub fn no_later_than(mut self, at: Instant) -> Self {
+        self.connect_by = self.connect_by.min(at);
+        self
+    }
+
+    /// When it has to be over.
+    #[must_use]
+    pub const fn connect_by(&self) -> Instant {
+        self.connect_by
+    }
+
     /// The revision, once it is settled and everything is said.
     #[must_use]
     pub const fn revision(&self) -> Option<Revision> {
@@ -240,25 +256,36 @@ impl Negotiation {
                 self.discovered(frame, result)
             }
             (Question::Discover, Message::Error { id: Some(id), error })
-                if self.discover == Ask::Asked
-                    && self.is_open()
-                    && json::as_u64(id.of(frame)) == self.discover_ids.map(|(_, latest)| latest) =>
+                if self.discover_waits(json::as_u64(id.of(frame))) =>
             {
                 self.discover_refused(frame, error);
                 Heard::Consumed
             }
             (Question::Initialize, Message::Response { id, result, .. })
-                if self.initialize_waits(frame, id) =>
+                if self.initialize_waits(json::as_u64(id.of(frame))) =>
             {
                 self.initialized(now, frame, result)
             }
             (Question::Initialize, Message::Error { id: Some(id), error })
-                if self.initialize_waits(frame, id) =>
+                if self.initialize_waits(json::as_u64(id.of(frame))) =>
             {
                 self.initialize_refused(now, frame, error);
                 Heard::Consumed
             }
             _ => Heard::Other,
+        }
+    }
+
+    /// An answer to `question` arrived that is no message: as good as a refusal, and better than silence.
+    pub fn handle_invalid_answer(&mut self, now: Instant, question: Question, wire: u64) {
+        match question {
+            Question::Discover if self.discover_waits(Some(wire)) => {
+                self.discover_failed(NegotiationError::InvalidAnswer);
+            }
+            Question::Initialize if self.initialize_waits(Some(wire)) => {
+                self.initialize_failed(now, NegotiationError::InvalidAnswer);
+            }
+            _ => {}
         }
     }
 
@@ -271,10 +298,19 @@ impl Negotiation {
         json::as_u64(id.of(frame)).is_some_and(|id| asked.is_some_and(|asked| asked.contains(&id)))
     }
 
-    fn initialize_waits(&self, frame: &[u8], id: Span) -> bool {
+    /// Whether an error with that id answers the latest probe.
+    fn discover_waits(&self, wire: Option<u64>) -> bool {
+        self.discover == Ask::Asked
+            && self.is_open()
+            && wire.is_some()
+            && wire == self.discover_ids.map(|(_, latest)| latest)
+    }
+
+    fn initialize_waits(&self, wire: Option<u64>) -> bool {
         self.initialize == Ask::Asked
             && self.state == State::Asking
-            && json::as_u64(id.of(frame)) == self.initialize_id
+            && wire.is_some()
+            && wire == self.initialize_id
     }
 
     /// The server ended, or closed its output.

@@ -912,6 +912,22 @@ fn an_answer_to_what_was_not_asked_yet_is_not_heard() {
     assert_eq!(talk.result(), None);
 }
 
+#[test]
+fn an_answer_that_is_no_message_is_as_good_as_a_refusal() {
+    let mut talk = Talk::new();
+    talk.said();
+    let (now, probe) = (talk.now, talk.probe);
+    talk.negotiation.handle_invalid_answer(now, PROBE, probe + 1);
+    talk.drain();
+    assert!(talk.said().is_empty(), "an answer to nothing");
+    talk.negotiation.handle_invalid_answer(now, PROBE, probe);
+    talk.drain();
+    assert_eq!(talk.said(), ["initialize 2025-11-25"], "at once");
+    let init = talk.init;
+    talk.negotiation.handle_invalid_answer(now, INIT, init);
+    talk.fails(NegotiationError::InvalidAnswer);
+}
+
 // Time.
 
 #[test]

@@ -12,21 +12,28 @@
 //! before the lifecycle decides.
 
 use crate::crash::CrashLog;
-use crate::envelope::{self, EnvelopeError, Message};
+use crate::envelope::{self, Message};
 use crate::era::{Era, Pin, Revision};
 use crate::json;
 use crate::keepalive::Keepalive;
-use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Record, Unavailable};
-use crate::link::{Allowance, Cause, Failure, Key, Link, OWN_INDEX, Slot};
+use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Unavailable};
+use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Slot};
 use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::span::Span;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
+mod exchange;
+
+pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
+
 #[cfg(test)]
 #[path = "server_tests.rs"]
 mod tests;
+
+/// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
+const KILL_GRACE: Duration = Duration::from_secs(10);
 
 /// How a server is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,135 +65,6 @@ impl Default for Config {
     }
 }
 
-/// A request for the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Operation {
-    /// Its method.
-    pub method: Method,
-    /// What it may take; `None`: what the configuration says.
-    pub allowance: Option<Allowance>,
-}
-
-/// Why an operation was not accepted. Nothing changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Refusal {
-    /// As many operations as there are slots are under way: take it back later.
-    Full,
-    /// The server cannot be used now; the failure is final for this operation.
-    Unavailable(Unavailable),
-}
-
-/// What the adapter has to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Action {
-    /// Write this record; then `handle_persisted` or `handle_persist_failed`.
-    Persist(Record),
-    /// Start the server's process; then `handle_spawned` or `handle_spawn_failed`, before any other input.
-    Spawn {
-        /// Number of the generation.
-        generation: u64,
-    },
-    /// Send a message of drowse's own ([`crate::message::own`]).
-    SendOwn(Own),
-    /// Send a caller's request, rewritten by [`crate::splice::request`]; then `handle_sent` as soon as the kernel took
-    /// its first byte. If the link is lost before that, by whatever input, forget what was not written: the request
-    /// comes again.
-    Send {
-        /// Which; its wire id is `key.wire()`.
-        key: Key,
-        /// Its method.
-        method: Method,
-        /// The revision the server speaks.
-        revision: Revision,
-    },
-    /// Answer the caller with what the server said of itself when it was negotiated. Takes the key back.
-    AnswerInfo {
-        /// Which.
-        key: Key,
-    },
-    /// Tell the caller that its request failed. Takes the key back.
-    Fail {
-        /// Which.
-        key: Key,
-        /// Why.
-        failure: Failure,
-    },
-    /// Close the server's input.
-    CloseInput,
-    /// Tell the whole tree to terminate.
-    Terminate,
-    /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
-    Kill,
-    /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
-    Retire,
-}
-
-/// What a frame of the server was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Outcome {
-    /// The answer to a caller's request, to be rewritten by [`crate::splice::answer`]. Takes the key back.
-    Deliver {
-        /// Whose.
-        key: Key,
-        /// The method that was asked for.
-        method: Method,
-        /// The answer: a response or an error.
-        message: Message,
-        /// The revision the server speaks.
-        revision: Revision,
-    },
-    /// Progress of a caller's request, to be rewritten by [`crate::splice::progress`] if the caller asked for it.
-    Progress {
-        /// Whose.
-        key: Key,
-        /// Where the token stands.
-        token: Span,
-    },
-    /// The server's description of itself: keep a copy for [`Action::AnswerInfo`].
-    Handshake(Span),
-    /// A request of the server: answer with an empty result.
-    Pong {
-        /// Its id.
-        id: Span,
-    },
-    /// A request of the server that nobody here can serve: answer with the error -32601.
-    Decline {
-        /// Its id.
-        id: Span,
-        /// Its method.
-        method: Span,
-    },
-    /// A notification of the server.
-    Notification {
-        /// Its method.
-        method: Span,
-    },
-    /// A batch: hand in each item on its own.
-    Batch(Span),
-    /// Nothing to be done.
-    Ignored(Ignored),
-}
-
-/// Why a frame was ignored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Ignored {
-    /// It is not a message.
-    Malformed(EnvelopeError),
-    /// An answer that nobody waits for: late, repeated, or made up.
-    Unasked,
-    /// It belongs to the handshake or to a keepalive.
-    Internal,
-    /// The server is not running as far as the machine knows.
-    Stale,
-    /// A modern server must not send requests (basic/transports/stdio, Receiving Messages).
-    Forbidden,
-}
-
 /// Why the last start failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -212,6 +90,10 @@ pub struct Server<S> {
     own: u64,
     keepalive: Keepalive,
     start_error: Option<StartError>,
+    /// When the start that is under way, or was last, has to be over: with its second attempt, if it needs one.
+    connect_by: Option<Instant>,
+    /// When a tree that was killed has to be gone; whoever waits for the next server then waits no longer.
+    gone_by: Option<Instant>,
     /// The server's input takes more: requests that it does not take stay queued.
     writable: bool,
     now: Instant,
@@ -231,6 +113,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             own: 0,
             keepalive: Keepalive::new(config.keepalive),
             start_error: None,
+            connect_by: None,
+            gone_by: None,
             writable: true,
             now: Instant::ZERO,
         }
@@ -297,6 +181,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
+        }
+        if self.gone_by.is_some_and(|at| now >= at) {
+            return Err(Refusal::Unavailable(Unavailable::Unkillable));
         }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
@@ -375,8 +262,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
             self.writable = true;
-            self.negotiation =
-                Some(Negotiation::new(now, pin, self.remembered, self.lifecycle.is_straight(), limits));
+            let straight = self.lifecycle.is_straight();
+            let mut negotiation = Negotiation::new(now, pin, self.remembered, straight, limits);
+            if let Some(at) = self.connect_by.filter(|_| straight) {
+                negotiation = negotiation.no_later_than(at);
+            }
+            self.connect_by = Some(negotiation.connect_by());
+            self.negotiation = Some(negotiation);
         }
     }
 
@@ -414,7 +306,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if let (Some(id), true) = (error.id, error.is_response)
                     && let Some(wire) = json::as_u64(id.of(frame))
                 {
-                    self.link.handle_bad_answer(wire, Cause::InvalidAnswer);
+                    self.handle_bad_answer(wire, Cause::InvalidAnswer);
                 }
                 return Outcome::Ignored(Ignored::Malformed(error));
             }
@@ -454,7 +346,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.heard();
         if let Some(wire) = id.filter(|_| is_response).and_then(json::as_u64) {
-            self.link.handle_bad_answer(wire, Cause::TooLarge);
+            self.handle_bad_answer(wire, Cause::TooLarge);
         }
     }
 
@@ -477,6 +369,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// No process of the server's tree is left.
     pub fn handle_tree_gone(&mut self, now: Instant) {
         self.now = now;
+        self.gone_by = None;
         self.lose();
         self.settle();
         if !self.lifecycle.is_stopping() {
@@ -493,6 +386,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 Unavailable::ShuttingDown => Cause::ShuttingDown,
                 Unavailable::Unauthorized => Cause::Unauthorized,
                 Unavailable::Expired => Cause::Expired,
+                Unavailable::Unkillable => Cause::Unkillable,
             });
         }
     }
@@ -524,6 +418,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             self.lifecycle.handle_silent();
         }
         self.lifecycle.handle_timeout(now);
+        if self.gone_by.is_some_and(|at| now >= at) {
+            self.link.fail_queued(Cause::Unkillable);
+        }
         self.settle();
     }
 
@@ -537,6 +434,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
         if self.lifecycle.is_ready() {
             self.keepalive.timetable(&mut table);
+        }
+        if let Some(at) = self.gone_by.filter(|_| self.link.has_queued()) {
+            table.set(Reason::Killed, at);
         }
         self.lifecycle.timetable(&mut table);
         table
@@ -568,7 +468,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 Effect::Spawn { generation } => Action::Spawn { generation },
                 Effect::CloseInput => Action::CloseInput,
                 Effect::Terminate => Action::Terminate,
-                Effect::Kill => Action::Kill,
+                Effect::Kill => {
+                    self.gone_by = Some(self.now.after(KILL_GRACE));
+                    Action::Kill
+                }
                 Effect::Retire => Action::Retire,
             });
         }
@@ -624,12 +527,20 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
         let Some(negotiation) = &mut self.negotiation else { return Outcome::Ignored(Ignored::Internal) };
-        let question = if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize };
-        let heard = negotiation.handle_answer(self.now, question, frame, message);
+        let heard = negotiation.handle_answer(self.now, question_of(wire), frame, message);
         self.settle();
         match heard {
             Heard::Handshake(span) => Outcome::Handshake(span),
             Heard::Consumed | Heard::Other => Outcome::Ignored(Ignored::Internal),
+        }
+    }
+
+    fn handle_bad_answer(&mut self, wire: u64, cause: Cause) {
+        if wire & 0xffff != u64::from(OWN_INDEX) {
+            self.link.handle_bad_answer(wire, cause);
+        } else if let Some(negotiation) = &mut self.negotiation {
+            negotiation.handle_invalid_answer(self.now, question_of(wire), wire);
+            self.settle();
         }
     }
 
@@ -694,6 +605,11 @@ fn alive_question(id: u64, revision: Revision) -> Own {
         Era::Legacy => Own::Ping { id },
         Era::Modern => Own::Discover { id, revision },
     }
+}
+
+/// The question that one of our own messages put, by its wire id.
+const fn question_of(wire: u64) -> Question {
+    if (wire >> 16) & 1 == 0 { Question::Discover } else { Question::Initialize }
 }
 
 /// Wire ids of our own messages lie outside those of callers' requests, and say which question they put.

@@ -364,6 +364,29 @@ fn garbage_before_the_handshake_does_not_stop_it() {
 }
 
 #[test]
+fn a_handshake_that_is_no_message_fails_at_once_and_says_so() {
+    for oversize in [false, true] {
+        let mut world = World::new(resident(idle(60)), Era::Legacy);
+        world.behaviour.mute = true;
+        let call = world.call("tools/call");
+        // The probe's id, then that of `initialize`.
+        for id in [0xffff, 0x3_ffff] {
+            world.act(|server, now| {
+                if oversize {
+                    server.handle_oversize(now, Some(id.to_string().as_bytes()), true);
+                } else {
+                    let frame = format!(r#"{{"id":{id},"result":null}}"#);
+                    server.handle_frame(now, frame.as_bytes());
+                }
+            });
+        }
+        assert_eq!(*world.fate(call), failed(Cause::StartFailed, Ran::No));
+        let error = StartError::Negotiation(NegotiationError::InvalidAnswer);
+        assert_eq!(world.server.start_error(), Some(error));
+    }
+}
+
+#[test]
 fn what_a_legacy_server_asks_is_answered_or_declined() {
     let mut world = live(idle(60), Era::Legacy);
     let ping = br#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;

@@ -5,6 +5,7 @@ use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Waker};
 
+use drowse_core::activity;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Pin, Revision};
@@ -20,6 +21,7 @@ use drowse_core::shared::Shared;
 use drowse_core::span::Span;
 use drowse_core::splice::{Pieces, RequestParts, request};
 use drowse_core::time::{Duration, Instant};
+use drowse_core::trace::{self, Input, Output};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 
 use crate::board::{self, MESSAGE};
@@ -31,6 +33,10 @@ pub fn read_all(bytes: &[u8]) {
     lines(bytes);
     times(bytes);
     shared(bytes);
+    traced(bytes);
+    for rule in activity::rules() {
+        board::checksum(rule.what.len() as u64);
+    }
 }
 
 fn documents(bytes: &[u8]) {
@@ -147,6 +153,30 @@ fn shared(bytes: &[u8]) {
     }
 }
 
+/// A machine that is told what the bytes say, if they are a line of a trace, and then that they are a frame.
+fn traced(bytes: &[u8]) {
+    let mut server = Server::new(Config::default(), [Slot::EMPTY; 2], 0, CrashLog::new());
+    let at = Instant::from_micros(board::now());
+    let mut line = [0; MESSAGE + trace::MAX_BESIDE_FRAME];
+    for (at, input) in [trace::parse(bytes), Ok((at, Input::Frame(bytes)))].into_iter().flatten() {
+        match trace::write(at, &input, &mut line) {
+            Ok(written) => board::checksum(written.len() as u64),
+            Err(error) => text(&error),
+        }
+        board::checksum(u64::from(server.replay(at, input) == Output::None));
+    }
+    if let Err(error) = trace::parse(bytes) {
+        text(&error);
+    }
+    let method = json::member(bytes, Span::new(0, bytes.len()), "method")
+        .map_or(Method::Other, |method| Method::from_json(method.of(bytes)));
+    let rule = activity::rule(method, activity::Asker::Gateway, bytes.len() > 100);
+    text(&rule.starts);
+    text(&rule.counts);
+    text(&activity::Markdown);
+    text(&activity::Text);
+}
+
 fn times(bytes: &[u8]) {
     let at = Instant::from_millis(json::as_u64(bytes).unwrap_or(u64::MAX));
     let later = at.after(Duration::from_secs(at.as_millis()));
@@ -154,7 +184,10 @@ fn times(bytes: &[u8]) {
 }
 
 /// Formats an error's text, which must not need a panic either.
-pub fn text(error: &dyn fmt::Display) {
+pub fn text(error: &impl fmt::Display) {
+    if crate::LEAN {
+        return;
+    }
     struct Sum(u64);
     impl Write for Sum {
         fn write_str(&mut self, part: &str) -> fmt::Result {

@@ -143,6 +143,20 @@ pub enum HomeError {
         /// The path.
         path: PathBuf,
     },
+    /// A limit on the size of files is in force.
+    #[error("the limit on the size of files (`ulimit -f`) does not let {} be written: raise it, then try again", path.display())]
+    Limited {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Its permissions are in the way.
+    #[error("not allowed to {what} {}: give yourself access (chmod u+rwx, there and above), or set DROWSE_HOME to a directory of your own", path.display())]
+    Denied {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
     /// Anything else the kernel said.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
@@ -163,6 +177,8 @@ impl HomeError {
         match source.kind() {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            io::ErrorKind::FileTooLarge => Self::Limited { path },
+            io::ErrorKind::PermissionDenied => Self::Denied { what, path },
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             _ => Self::Io { what, path, source },
         }
@@ -509,6 +525,21 @@ mod tests {
         assert!(matches!(error, HomeError::NotADirectory { .. }), "{error}");
         let below = Home::new(root.join("deeper"), None).prepare().unwrap_err();
         assert!(matches!(below, HomeError::NotADirectory { .. }), "{below}");
+    }
+
+    #[test]
+    fn what_the_kernel_says_becomes_what_to_do() {
+        let path = Path::new("/h/sessions");
+        for (errno, says) in [
+            (rustix::io::Errno::ROFS, "/h/sessions is read-only: set DROWSE_HOME"),
+            (rustix::io::Errno::NOSPC, "no room left for /h/sessions: free some space"),
+            (rustix::io::Errno::DQUOT, "no room left for /h/sessions: free some space"),
+            (rustix::io::Errno::NOTDIR, "/h/sessions is not a directory: move it away"),
+            (rustix::io::Errno::ACCESS, "cannot create /h/sessions: Permission denied"),
+        ] {
+            let text = HomeError::io("create", path, errno.into()).to_string();
+            assert!(text.starts_with(says), "{text}");
+        }
     }
 
     #[test]

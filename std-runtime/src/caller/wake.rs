@@ -46,8 +46,21 @@ const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::fro
 pub(super) enum Present {
     /// Use it.
     Use,
-    /// It is going away: wait for its end, do not talk to it.
+    /// Use it, unless it is this process: that one said that it is going away, so its end is waited for. By the time
+    /// that L is ours, there may be another.
+    UseOther(u32),
+    /// Wait for its end.
     Avoid,
+}
+
+impl Present {
+    /// What a greeting is to a caller that does not want to meet every bridge.
+    fn admit(self, greeting: Greeting) -> Greeting {
+        match greeting {
+            Greeting::Welcome(link) if self == Self::UseOther(link.bridge()) => Greeting::Absent,
+            greeting => greeting,
+        }
+    }
 }
 
 /// What was met.
@@ -73,6 +86,9 @@ impl<E: Into<CallError>> From<E> for NotMet {
     }
 }
 
+/// What every bridge understands, whatever the version of its hello.
+const LEAVE: &[u8] = b"{\"drowse\":{\"leave\":{}}}\n";
+
 /// How a wait for a bridge's end came out (C4).
 enum Holder {
     /// No bridge lives.
@@ -84,8 +100,7 @@ enum Holder {
 }
 
 impl Sessions {
-    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6. A bridge
-    /// that said that it is shutting down is to be avoided.
+    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6.
     pub(super) fn reach(
         &self,
         name: &SessionName,
@@ -97,9 +112,7 @@ impl Sessions {
         }
         let mut gone = None;
         for _ in 0..MAX_STARTS {
-            if present == Present::Use
-                && let Greeting::Welcome(link) = self.greet(name, wait, PATIENCE)?
-            {
+            if let Greeting::Welcome(link) = self.look(name, present, wait)? {
                 return Ok(link);
             }
             self.home.prepare()?;
@@ -110,8 +123,14 @@ impl Sessions {
             let record = self.record(name)?;
             match self.meet(name, lock, &record, present, wait) {
                 Ok(Met::Running(link)) => return Ok(link),
-                Ok(Met::Started(bridge)) => bridge.release(),
-                Ok(Met::Gone(error)) => gone = Some(error),
+                Ok(Met::Started(bridge)) => {
+                    bridge.release();
+                    present = Present::Use;
+                }
+                Ok(Met::Gone(error)) => {
+                    gone = Some(error);
+                    present = Present::Use;
+                }
                 Err(NotMet { error, bridge }) => {
                     if let Some(bridge) = bridge {
                         bridge.release();
@@ -119,13 +138,20 @@ impl Sessions {
                     return Err(error);
                 }
             }
-            present = Present::Use;
         }
         Err(gone.unwrap_or_else(|| CallError::BridgeFailed {
             name: name.clone(),
             what: format!("it was started {MAX_STARTS} times and gone each time"),
             log: self.home.log_file(name),
         }))
+    }
+
+    /// C1, with a bridge that may be used only.
+    fn look(&self, name: &SessionName, present: Present, wait: Wait<'_>) -> Result<Greeting, CallError> {
+        if present == Present::Avoid {
+            return Ok(Greeting::Absent);
+        }
+        Ok(present.admit(self.greet(name, wait, PATIENCE)?))
     }
 
     /// C1: connect, exchange the hello.
@@ -234,27 +260,28 @@ impl Sessions {
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
         let patience = patience(&record.settings);
-        let look = || match present {
-            Present::Use => self.greet(name, wait, PATIENCE.min(patience)),
-            Present::Avoid => Ok(Greeting::Absent),
-        };
-        let mut greeting = look()?;
+        let mut greeting = self.look(name, present, wait)?;
         let mut seen = self.progress(name);
+        let mut left = false;
         // C4.
         loop {
             let unanswered = match greeting {
                 Greeting::Welcome(link) => return Ok(Met::Running(link)),
-                Greeting::Refused(refused) if refused.in_flight == Some(0) => {
-                    self.end_bridge_process(name, &record.settings)?;
-                    None
-                }
-                Greeting::Refused(refused) => {
+                // Of another version. It finishes what it has, and goes; if it does not know how, so be it.
+                Greeting::Refused(refused) if left => {
                     let reason = refused.reason;
                     return Err(CallError::OtherVersion { name: name.clone(), reason }.into());
+                }
+                Greeting::Refused(_) => {
+                    self.ask_to_leave(name)?;
+                    left = true;
+                    None
                 }
                 Greeting::Silent(unanswered) => Some(unanswered),
                 Greeting::Absent => None,
             };
+            // Who is leaving has nothing more to say.
+            let present = if left { Present::Avoid } else { present };
             greeting = match self.wait_for_end(name, unanswered, present, Instant::now() + patience, wait)? {
                 Holder::Gone => break,
                 Holder::Greets(greeting) => greeting,
@@ -262,7 +289,7 @@ impl Sessions {
                     let now = self.progress(name);
                     let stuck = now == seen;
                     seen = now;
-                    let greeting = look()?;
+                    let greeting = self.look(name, present, wait)?;
                     if stuck && matches!(greeting, Greeting::Silent(_) | Greeting::Absent) {
                         self.end_bridge_process(name, &record.settings)?;
                     }
@@ -289,6 +316,19 @@ impl Sessions {
                 Err(NotMet { error, bridge: Some(Box::new(bridge)) })
             }
         }
+    }
+
+    /// Asks a bridge of another version to finish what it has in flight, and to go.
+    fn ask_to_leave(&self, name: &SessionName) -> Result<(), CallError> {
+        use std::io::Write as _;
+        let socket = self.home.socket_file(name);
+        let failed = |e: io::Error| HomeError::io("connect to", &socket, e);
+        let address = self.home.socket(name).map_err(failed)?;
+        // One that is gone by now has left.
+        if let Ok(mut stream) = std::os::unix::net::UnixStream::connect(address.as_path()) {
+            let _ = stream.write_all(LEAVE);
+        }
+        Ok(())
     }
 
     /// C4: waits until B is free, listening for a late hello and greeting again at the same time.
@@ -336,14 +376,14 @@ impl Sessions {
                 Woken::Ready if watched.as_ref().is_some_and(has_ended) => watched = None,
                 Woken::Ready => {}
             }
-            unanswered = match unanswered.map(Unanswered::advance) {
+            unanswered = match unanswered.map(|unanswered| present.admit(unanswered.advance())) {
                 Some(Greeting::Silent(unanswered)) => Some(unanswered),
                 None | Some(Greeting::Absent) if present == Present::Avoid || Instant::now() < greet_at => {
                     None
                 }
                 None | Some(Greeting::Absent) => {
                     greet_at = Instant::now() + GREET_AGAIN;
-                    match self.greet(name, wait, Duration::ZERO)? {
+                    match present.admit(self.greet(name, wait, Duration::ZERO)?) {
                         Greeting::Silent(unanswered) => Some(unanswered),
                         Greeting::Absent => None,
                         greeting => return Ok(Holder::Greets(greeting)),

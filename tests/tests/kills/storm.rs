@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use drowse_tests::race::chance::{self, Chance};
 use drowse_tests::race::processes::{Role, Seen, Watch};
@@ -99,10 +99,7 @@ fn one_world(seed: u64, number: u64, calls: usize, tally: &Mutex<Tally>) {
         tally.lock().expect("the tally").count(what);
     }
     // If it was killed while it started, again and again, it is not started for a while.
-    if let Some(at) = session.state().and_then(|state| state.retry_at) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        thread::sleep(Duration::from_millis(at).saturating_sub(now));
-    }
+    session.sleeps_until_retry();
     crate::aftermath(&session);
 }
 
