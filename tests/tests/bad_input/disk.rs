@@ -133,14 +133,14 @@ fn a_home_without_permission() {
     };
     let directory = home.files().session(&SessionName::new("s").unwrap());
     mode(&directory, 0o500);
-    failure(&session.run(["ping"]), 3, "storage", &["Permission denied", "chmod"]);
+    failure(&session.run(["ping"]), 3, "storage", &["permission denied", "chmod"]);
     mode(&directory, 0o700);
     mode(&home.files().sessions(), 0o500);
     failure(
         &home.run(["connect", "@t", "--json", "--", "cat"]),
         3,
         "storage",
-        &["Permission denied", "chmod"],
+        &["permission denied", "chmod"],
     );
     mode(&home.files().sessions(), 0o700);
     session.run(["ping"]).ok();
