@@ -22,8 +22,7 @@ struct Adapter {
 /// `data` as a trace, line by line; lines that are none are passed over.
 pub(crate) fn play(data: &[u8]) {
     let server = Server::new(Config::default(), [Slot::EMPTY; 4], 0, CrashLog::new());
-    let mut adapter =
-        Adapter { server, now: Instant::ZERO, keys: HashMap::new(), reads: HashMap::new() };
+    let mut adapter = Adapter { server, now: Instant::ZERO, keys: HashMap::new(), reads: HashMap::new() };
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((at, input)) = trace::parse(line) else { continue };
         let mut buffer = vec![0; line.len() + trace::MAX_BESIDE_FRAME];

@@ -1,7 +1,7 @@
 //! C3 to C6: locks, leftovers, starts and their failures.
 
 use std::fs;
-use std::io::{Write, pipe};
+use std::io::{BufRead, BufReader, Write, pipe};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -394,20 +394,49 @@ fn a_callers_own_deadline_ends_no_bridge() {
     world.call().unwrap();
 }
 
+/// A bridge that speaks another version of the hello, and ends when it is asked to leave.
+fn bridge_of_another_version(world: &World, bridge: Stays) -> thread::JoinHandle<()> {
+    let listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
+    thread::spawn(move || {
+        loop {
+            let mut stream = listener.accept().unwrap().0;
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            if line.contains("\"leave\"") {
+                assert_eq!(line, "{\"drowse\":{\"leave\":{}}}\n");
+                drop(bridge);
+                return;
+            }
+            let refused =
+                "{\"drowse\":{\"refused\":{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":2}}}\n";
+            stream.write_all(refused.as_bytes()).unwrap();
+        }
+    })
+}
+
 #[test]
-fn a_bridge_of_another_version_is_replaced_only_when_nothing_is_in_flight() {
+fn a_bridge_of_another_version_is_asked_to_leave_and_replaced() {
     let world = World::new();
     world.dormant();
-    let mut other = recorded_holder(&world);
+    let bridge = recorded_holder(&world);
+    let other = bridge_of_another_version(&world, bridge);
+    world.call().unwrap();
+    other.join().unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+#[test]
+fn a_bridge_of_another_version_that_does_not_leave_is_left_alone() {
+    let world = World::new();
+    impatient(&world);
+    let mut bridge = recorded_holder(&world);
     let listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
-    let serve = thread::spawn(move || {
-        // Without a look at what the caller says.
-        for in_flight in [2, 2, 0, 0] {
-            let mut stream = listener.accept().unwrap().0;
-            let text = format!(
-                "{{\"drowse\":{{\"refused\":{{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":{in_flight}}}}}}}\n"
-            );
-            stream.write_all(text.as_bytes()).unwrap();
+    // It ends with the test program.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let refused =
+                "{\"drowse\":{\"refused\":{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":0}}}\n";
+            let _ = stream.unwrap().write_all(refused.as_bytes());
         }
     });
     let error = world.call().unwrap_err();
@@ -416,48 +445,6 @@ fn a_bridge_of_another_version_is_replaced_only_when_nothing_is_in_flight() {
         error.to_string().contains("speaks 9") && error.to_string().contains("drowse restart @s"),
         "{error}"
     );
-    assert!(other.is_there());
-    world.call().unwrap();
-    assert!(!other.is_there());
-    serve.join().unwrap();
-    assert_eq!((world.launches(), world.executed()), (1, 1));
-}
-
-#[test]
-fn damaged_and_newer_states_are_named_and_restart_mends_them() {
-    let world = World::new();
-    world.dormant();
-    let file = world.home().state_file(&name("s"));
-    fs::write(&file, "{\"schema\":1,\"gener").unwrap();
-    let error = world.call().unwrap_err();
-    assert!(
-        error.to_string().contains("state.json is damaged") && error.to_string().contains("restart @s"),
-        "{error}"
-    );
-    assert_eq!(error.kind(), Kind::Storage);
-    world.sessions.restart(&name("s"), &Environment::default(), long()).unwrap();
-    world.call().unwrap();
-    world.sessions.close(&name("s"), long()).unwrap();
-    world.dormant();
-    fs::write(&file, "{\"schema\":2}").unwrap();
-    let error = world.call().unwrap_err().to_string();
-    assert!(error.contains("newer drowse"), "{error}");
-}
-
-#[test]
-fn nothing_is_made_for_a_session_that_is_not_there() {
-    let world = World::new();
-    let error = world.call().unwrap_err();
-    assert_eq!((error.kind(), error.ran(), error.exit()), (Kind::NoSession, Some(Ran::No), ExitClass::Usage));
-    assert!(!world.home().root().exists());
-    let mut other = wanted("session");
-    other.lazy = Some(true);
-    world.connect(&other).unwrap();
-    let locks = || fs::read_dir(world.home().root().join("locks")).unwrap().count();
-    let before = locks();
-    let error = world.sessions.caller(&name("sesion"), long()).call(crate::fake::tool("{}")).unwrap_err();
-    assert!(error.to_string().ends_with("did you mean @session?"), "{error}");
-    assert!(world.sessions.close(&name("nothing-like-it"), long()).is_err());
-    assert_eq!(locks(), before);
-    assert_eq!(record::names(world.home()).unwrap().len(), 1);
+    assert!(bridge.is_there());
+    assert_eq!(world.launches(), 0);
 }

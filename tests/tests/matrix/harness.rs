@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use drowse_tests::harness::{Home, belonging_to};
 
@@ -20,10 +21,9 @@ fn a_home_in_which_all_is_closed_is_fine() {
     assert_eq!(belonging_to(&path), [] as [u32; 0]);
 }
 
-/// It takes as long as the harness waits for a process to go.
 #[test]
 fn a_process_that_is_left_fails_the_test_and_is_ended() {
-    let home = Home::new();
+    let home = Home::new().with_patience(Duration::from_millis(100));
     let mut sleeper = Command::new("sleep");
     let mut sleeper =
         sleeper.arg("600").env("HOME", home.path()).stdin(Stdio::null()).spawn().expect("a process");

@@ -207,7 +207,7 @@ fn a_server_that_closes_its_output_and_stays_is_ended() {
     in_both_eras(|era| {
         let home = Home::new();
         let entry = json!({"stopGraceSecs": 1});
-        let flags = ["--era", era, "--close-stdout-and-stay", "--ignore-eof", "--ignore-term"];
+        let flags = ["--era", era, "--close-stdout-and-stay", "--ignore-eof"];
         let session = home.connect_entry("@s", &[], entry, &flags);
         check(&session.call("tag", &["tag=a"]).fails(2), "server-lost", "unknown");
         let marker = session.state().unwrap().marker;
@@ -222,7 +222,9 @@ fn a_server_that_closes_its_output_and_stays_is_ended() {
 fn a_bridge_that_is_killed_in_a_call_takes_its_server_with_it() {
     in_both_eras(|era| {
         let home = Home::new();
-        let session = home.connect("@s", &[], &["--era", era, "--ignore-eof", "--grandchild-setsid"]);
+        let entry = json!({"stopGraceSecs": 1});
+        let flags = ["--era", era, "--ignore-eof", "--grandchild-setsid"];
+        let session = home.connect_entry("@s", &[], entry, &flags);
         let marker = session.state().unwrap().marker;
         let call = session.start_call("slow", &[FOR_EVER, "tag=a"]);
         session.wait_for_run("a");
