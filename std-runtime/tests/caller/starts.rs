@@ -448,3 +448,42 @@ fn a_bridge_of_another_version_that_does_not_leave_is_left_alone() {
     assert!(bridge.is_there());
     assert_eq!(world.launches(), 0);
 }
+
+#[test]
+fn damaged_and_newer_states_are_named_and_restart_mends_them() {
+    let world = World::new();
+    world.dormant();
+    let file = world.home().state_file(&name("s"));
+    fs::write(&file, "{\"schema\":1,\"gener").unwrap();
+    let error = world.call().unwrap_err();
+    assert!(
+        error.to_string().contains("state.json is damaged") && error.to_string().contains("restart @s"),
+        "{error}"
+    );
+    assert_eq!(error.kind(), Kind::Storage);
+    world.sessions.restart(&name("s"), &Environment::default(), long()).unwrap();
+    world.call().unwrap();
+    world.sessions.close(&name("s"), long()).unwrap();
+    world.dormant();
+    fs::write(&file, "{\"schema\":2}").unwrap();
+    let error = world.call().unwrap_err().to_string();
+    assert!(error.contains("newer drowse"), "{error}");
+}
+
+#[test]
+fn nothing_is_made_for_a_session_that_is_not_there() {
+    let world = World::new();
+    let error = world.call().unwrap_err();
+    assert_eq!((error.kind(), error.ran(), error.exit()), (Kind::NoSession, Some(Ran::No), ExitClass::Usage));
+    assert!(!world.home().root().exists());
+    let mut other = wanted("session");
+    other.lazy = Some(true);
+    world.connect(&other).unwrap();
+    let locks = || fs::read_dir(world.home().root().join("locks")).unwrap().count();
+    let before = locks();
+    let error = world.sessions.caller(&name("sesion"), long()).call(crate::fake::tool("{}")).unwrap_err();
+    assert!(error.to_string().ends_with("did you mean @session?"), "{error}");
+    assert!(world.sessions.close(&name("nothing-like-it"), long()).is_err());
+    assert_eq!(locks(), before);
+    assert_eq!(record::names(world.home()).unwrap().len(), 1);
+}
