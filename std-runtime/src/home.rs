@@ -161,7 +161,7 @@ pub enum HomeError {
         path: PathBuf,
     },
     /// Its permissions are in the way.
-    #[error("not allowed to {what} {}: give yourself access (chmod u+rwx, there and above), or set DROWSE_HOME to a directory of your own", path.display())]
+    #[error("cannot {what} {}: permission denied; give yourself access (chmod u+rwx, there and above), or set DROWSE_HOME to a directory of your own", path.display())]
     Denied {
         /// What was tried.
         what: &'static str,
@@ -558,7 +558,13 @@ mod tests {
             (rustix::io::Errno::NOSPC, "no room left for /h/sessions: free some space"),
             (rustix::io::Errno::DQUOT, "no room left for /h/sessions: free some space"),
             (rustix::io::Errno::NOTDIR, "/h/sessions is not a directory: move it away"),
-            (rustix::io::Errno::ACCESS, "cannot create /h/sessions: Permission denied"),
+            (rustix::io::Errno::ACCESS, "cannot create /h/sessions: permission denied; give yourself access"),
+            (
+                rustix::io::Errno::FBIG,
+                "the limit on the size of files (`ulimit -f`) does not let /h/sessions be",
+            ),
+            (rustix::io::Errno::NAMETOOLONG, "the path of the home is too long to create files in it"),
+            (rustix::io::Errno::IO, "cannot create /h/sessions: Input/output error"),
         ] {
             let text = HomeError::io("create", path, errno.into()).to_string();
             assert!(text.starts_with(says), "{text}");

@@ -788,6 +788,8 @@ impl Hub {
             }
         }
         // It wrote all this before it ended, so it is in the pipes; what comes later is of somebody else who holds them.
+        // Where it ended before this task first ran, the runtime has not looked at the pipes yet.
+        tokio::task::yield_now().await;
         for _ in 0..DRAIN {
             if output_ended || !matches!(at_once(intake.read(&mut output)).await, Some(Ok(true))) {
                 break;

@@ -28,7 +28,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault;
-use crate::home::{Home, SessionName};
+use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
@@ -133,7 +133,10 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static st
     let bridge_lock = Lock::acquire(&home.bridge_lock(&name), wait)
         .map_err(|error| ("taking the session's lock", io::Error::other(error)))?;
     fault::point("B1");
-    let listener = listen(&home, &name).map_err(|error| ("listening on the session's socket", error))?;
+    let listener = listen(&home, &name).map_err(|error| {
+        let error = HomeError::io("listen at", &home.socket_file(&name), error);
+        ("listening on the session's socket", io::Error::other(error))
+    })?;
     Ok(Prepared { home, name, log, lock, bridge_lock, listener })
 }
 
