@@ -5,6 +5,7 @@
 
 use heapless::Vec;
 
+use crate::activity::{self, Asker, Starts};
 use crate::envelope::{self, Message};
 use crate::era::{Era, Revision};
 use crate::json;
@@ -273,16 +274,8 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
         Method::Close => Inbound::Close { id },
-        Method::ToolsList
-        | Method::ToolsCall
-        | Method::ResourcesList
-        | Method::TemplatesList
-        | Method::ResourcesRead
-        | Method::PromptsList
-        | Method::PromptsGet
-        | Method::Complete
-        | Method::Info
-        | Method::ServerPing => {
+        // What the table says starts a server is what is carried to it; subscriptions and tasks come later.
+        _ if activity::rule(method, Asker::Command, false).starts == Starts::Yes && is_carried(method) => {
             let allowance = parts
                 .meta(frame, message::META_TIMEOUT)
                 .and_then(|span| json::as_u64(span.of(frame)))
@@ -295,9 +288,16 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
             let token = parts.meta(frame, message::META_PROGRESS_TOKEN);
             Inbound::Operation { operation: Operation { method, allowance }, parts, token }
         }
-        // Not here (yet): methods of the legacy era, subscriptions and tasks.
         _ => reject(Rejection::UnknownMethod),
     }
+}
+
+/// Whether this front has the method: those of the legacy era, subscriptions and tasks are not (yet) among them.
+const fn is_carried(method: Method) -> bool {
+    !matches!(
+        method,
+        Method::Tasks | Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel
+    )
 }
 
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself

@@ -32,6 +32,9 @@ pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
 #[path = "server_tests.rs"]
 mod tests;
 
+/// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
+const KILL_GRACE: Duration = Duration::from_secs(10);
+
 /// How a server is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -87,6 +90,10 @@ pub struct Server<S> {
     own: u64,
     keepalive: Keepalive,
     start_error: Option<StartError>,
+    /// When the start that is under way, or was last, has to be over: with its second attempt, if it needs one.
+    connect_by: Option<Instant>,
+    /// When a tree that was killed has to be gone; whoever waits for the next server then waits no longer.
+    gone_by: Option<Instant>,
     /// The server's input takes more: requests that it does not take stay queued.
     writable: bool,
     now: Instant,
@@ -106,6 +113,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             own: 0,
             keepalive: Keepalive::new(config.keepalive),
             start_error: None,
+            connect_by: None,
+            gone_by: None,
             writable: true,
             now: Instant::ZERO,
         }
@@ -172,6 +181,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
+        }
+        if self.gone_by.is_some_and(|at| now >= at) {
+            return Err(Refusal::Unavailable(Unavailable::Unkillable));
         }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
@@ -250,8 +262,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
             self.writable = true;
-            self.negotiation =
-                Some(Negotiation::new(now, pin, self.remembered, self.lifecycle.is_straight(), limits));
+            let straight = self.lifecycle.is_straight();
+            let mut negotiation = Negotiation::new(now, pin, self.remembered, straight, limits);
+            if let Some(at) = self.connect_by.filter(|_| straight) {
+                negotiation = negotiation.no_later_than(at);
+            }
+            self.connect_by = Some(negotiation.connect_by());
+            self.negotiation = Some(negotiation);
         }
     }
 
@@ -352,6 +369,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// No process of the server's tree is left.
     pub fn handle_tree_gone(&mut self, now: Instant) {
         self.now = now;
+        self.gone_by = None;
         self.lose();
         self.settle();
         if !self.lifecycle.is_stopping() {
@@ -368,6 +386,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 Unavailable::ShuttingDown => Cause::ShuttingDown,
                 Unavailable::Unauthorized => Cause::Unauthorized,
                 Unavailable::Expired => Cause::Expired,
+                Unavailable::Unkillable => Cause::Unkillable,
             });
         }
     }
@@ -399,6 +418,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             self.lifecycle.handle_silent();
         }
         self.lifecycle.handle_timeout(now);
+        if self.gone_by.is_some_and(|at| now >= at) {
+            self.link.fail_queued(Cause::Unkillable);
+        }
         self.settle();
     }
 
@@ -412,6 +434,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
         if self.lifecycle.is_ready() {
             self.keepalive.timetable(&mut table);
+        }
+        if let Some(at) = self.gone_by.filter(|_| self.link.has_queued()) {
+            table.set(Reason::Killed, at);
         }
         self.lifecycle.timetable(&mut table);
         table
@@ -443,7 +468,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 Effect::Spawn { generation } => Action::Spawn { generation },
                 Effect::CloseInput => Action::CloseInput,
                 Effect::Terminate => Action::Terminate,
-                Effect::Kill => Action::Kill,
+                Effect::Kill => {
+                    self.gone_by = Some(self.now.after(KILL_GRACE));
+                    Action::Kill
+                }
                 Effect::Retire => Action::Retire,
             });
         }

@@ -2,7 +2,7 @@
 //!
 //! A line is `<microseconds> <verb> [arguments]`, and a frame stands raw at its end, since it is a line itself. The
 //! machine has no clock and no randomness, so the same [`Input`]s at the same times give the same outputs: whoever
-//! hands its inputs in by [`Server::replay`], and keeps each as [`write`] puts it, can have every state of that machine
+//! hands its inputs in by [`Server::replay`], and keeps each as [`write()`] puts it, can have every state of that machine
 //! again. Taking an action changes the machine, so it is an input too.
 //!
 //! A trace holds the frames of the server word for word: keep it as carefully as those.
@@ -192,7 +192,7 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
 /// Reads a line, with or without its end.
 ///
 /// # Errors
-/// If it is not exactly what [`write`] writes.
+/// If it is not exactly what [`write()`] writes.
 pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
     let mut words = Words(Some(line.strip_suffix(b"\n").unwrap_or(line)));
     let now = Instant::from_micros(words.number()?);

@@ -143,6 +143,20 @@ pub enum HomeError {
         /// The path.
         path: PathBuf,
     },
+    /// A limit on the size of files is in force.
+    #[error("the limit on the size of files (`ulimit -f`) does not let {} be written: raise it, then try again", path.display())]
+    Limited {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Its permissions are in the way.
+    #[error("not allowed to {what} {}: give yourself access (chmod u+rwx, there and above), or set DROWSE_HOME to a directory of your own", path.display())]
+    Denied {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
     /// Anything else the kernel said.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
@@ -163,6 +177,8 @@ impl HomeError {
         match source.kind() {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            io::ErrorKind::FileTooLarge => Self::Limited { path },
+            io::ErrorKind::PermissionDenied => Self::Denied { what, path },
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             _ => Self::Io { what, path, source },
         }

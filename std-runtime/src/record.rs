@@ -308,7 +308,8 @@ pub fn write_state(home: &Home, name: &SessionName, record: &StateRecord) -> Res
     write(&home.state_file(name), record, Durability::Lazy)
 }
 
-/// The names of all directories under `sessions/`, sorted, whether or not a session is in them.
+/// The names of all directories under `sessions/`, sorted, whether or not a session is in them. Files that somebody
+/// put there are none.
 ///
 /// # Errors
 /// If the directory cannot be read. A missing one is an empty list.
@@ -320,7 +321,9 @@ pub fn names(home: &Home) -> Result<Vec<SessionName>, HomeError> {
         Err(e) => return Err(HomeError::io("list", &path, e)),
     };
     let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str().and_then(|name| SessionName::new(name).ok()))
+        .flatten()
+        .filter(|entry| !entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .filter_map(|entry| SessionName::new(entry.file_name().to_str()?).ok())
         .collect();
     names.sort_unstable();
     Ok(names)

@@ -7,7 +7,14 @@
 
 mod bad_input {
     mod bystander;
+    mod configuration;
+    mod confined;
+    mod disk;
+    mod places;
+    mod records;
     mod servers;
     mod silence;
+    mod strangers;
     mod trees;
+    mod words;
 }

@@ -111,6 +111,7 @@ impl<'a> Caller<'a> {
             broken: false,
             goaway: None,
             since: Instant::now(),
+            timeout: request.timeout,
             guard: None,
         };
         fault::point("C2");
@@ -148,7 +149,7 @@ impl<'a> Caller<'a> {
                 CallError::Deadline { during, ran: operation.ran() }
             }
             Ok(Woken::Deadline) if operation.guard.is_none() => {
-                operation.guard = Some(operation.since + self.longest_call());
+                operation.guard = Some(operation.since + self.longest_call(operation.timeout));
                 return None;
             }
             Ok(Woken::Deadline) => {
@@ -161,12 +162,15 @@ impl<'a> Caller<'a> {
     }
 
     /// When even the slowest operation on a sleeping session must have been answered by a living bridge.
-    fn longest_call(&self) -> Duration {
+    fn longest_call(&self, timeout: Option<Duration>) -> Duration {
         let settings = match record::read_session(self.sessions.home(), &self.name) {
             Ok(Some(record)) => record.settings,
             _ => Settings::default(),
         };
-        settings.max_timeout() + settings.connect_timeout() + settings.stop_limit() + MARGIN
+        settings.max_timeout().max(timeout.unwrap_or_default())
+            + settings.connect_timeout()
+            + settings.stop_limit()
+            + MARGIN
     }
 }
 
@@ -198,6 +202,8 @@ struct Operation<'a> {
     broken: bool,
     goaway: Option<u64>,
     since: Instant,
+    /// The time-out that it brings itself.
+    timeout: Option<Duration>,
     /// When the bridge counts as dead, once that is known.
     guard: Option<Instant>,
 }
@@ -348,6 +354,7 @@ mod tests {
             broken: false,
             goaway: None,
             since: Instant::now(),
+            timeout: None,
             guard: None,
         };
         let mut request = Request { method: "m", params: "", timeout: None, progress: None };

@@ -261,9 +261,13 @@ impl CallError {
             | Kind::BackingOff
             | Kind::TooLarge
             | Kind::Unsupported
+            | Kind::InvalidAnswer
+            | Kind::Unkillable
+            | Kind::Expired
             | Kind::Unknown => ExitClass::Server,
+            Kind::Unauthorized => ExitClass::Authorization,
             Kind::NoSession | Kind::NameTaken | Kind::Config | Kind::InvalidRequest => ExitClass::Usage,
-            Kind::Storage => ExitClass::Network,
+            Kind::Storage | Kind::NotPersisted => ExitClass::Network,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::config::ConfigError;
 use crate::credential::Credentials;
 use crate::expand::expand;
 use crate::fault;
-use crate::home::{Home, SessionName};
+use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
 use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, StateRecord};
@@ -169,7 +169,11 @@ pub(super) fn start(
     let log = home.log_file(name);
     let failed = |what: String| CallError::BridgeFailed { name: name.clone(), what, log: log.clone() };
     let Launched { mut report, child } =
-        launcher.launch(&mut config, &lock, &log).map_err(|e| failed(e.to_string()))?;
+        launcher.launch(&mut config, &lock, &log).map_err(|e| match e.kind() {
+            // Its configuration counts as a file.
+            io::ErrorKind::FileTooLarge => HomeError::io("write", &home.session(name), e).into(),
+            _ => failed(e.to_string()),
+        })?;
     fault::point("C6");
     // For those who wait for L. It says nothing where it fails: they wait a little longer then.
     let identity = child.as_ref().and_then(|child| ProcessIdentity::of(child.id()).ok());

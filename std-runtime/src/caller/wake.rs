@@ -86,6 +86,9 @@ impl<E: Into<CallError>> From<E> for NotMet {
     }
 }
 
+/// What every bridge understands, whatever the version of its hello.
+const LEAVE: &[u8] = b"{\"drowse\":{\"leave\":{}}}\n";
+
 /// How a wait for a bridge's end came out (C4).
 enum Holder {
     /// No bridge lives.
@@ -259,21 +262,26 @@ impl Sessions {
         let patience = patience(&record.settings);
         let mut greeting = self.look(name, present, wait)?;
         let mut seen = self.progress(name);
+        let mut left = false;
         // C4.
         loop {
             let unanswered = match greeting {
                 Greeting::Welcome(link) => return Ok(Met::Running(link)),
-                Greeting::Refused(refused) if refused.in_flight == Some(0) => {
-                    self.end_bridge_process(name, &record.settings)?;
-                    None
-                }
-                Greeting::Refused(refused) => {
+                // Of another version. It finishes what it has, and goes; if it does not know how, so be it.
+                Greeting::Refused(refused) if left => {
                     let reason = refused.reason;
                     return Err(CallError::OtherVersion { name: name.clone(), reason }.into());
+                }
+                Greeting::Refused(_) => {
+                    self.ask_to_leave(name)?;
+                    left = true;
+                    None
                 }
                 Greeting::Silent(unanswered) => Some(unanswered),
                 Greeting::Absent => None,
             };
+            // Who is leaving has nothing more to say.
+            let present = if left { Present::Avoid } else { present };
             greeting = match self.wait_for_end(name, unanswered, present, Instant::now() + patience, wait)? {
                 Holder::Gone => break,
                 Holder::Greets(greeting) => greeting,
@@ -308,6 +316,19 @@ impl Sessions {
                 Err(NotMet { error, bridge: Some(Box::new(bridge)) })
             }
         }
+    }
+
+    /// Asks a bridge of another version to finish what it has in flight, and to go.
+    fn ask_to_leave(&self, name: &SessionName) -> Result<(), CallError> {
+        use std::io::Write as _;
+        let socket = self.home.socket_file(name);
+        let failed = |e: io::Error| HomeError::io("connect to", &socket, e);
+        let address = self.home.socket(name).map_err(failed)?;
+        // One that is gone by now has left.
+        if let Ok(mut stream) = std::os::unix::net::UnixStream::connect(address.as_path()) {
+            let _ = stream.write_all(LEAVE);
+        }
+        Ok(())
     }
 
     /// C4: waits until B is free, listening for a late hello and greeting again at the same time.

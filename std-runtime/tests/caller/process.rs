@@ -128,20 +128,14 @@ fn a_program_that_cannot_be_run_is_named() {
 #[test]
 fn a_bridge_that_never_reports_is_ended_by_its_starter() {
     let dir = tempfile::tempdir().unwrap();
-    let sessions = scripted(&dir, "exec cat >/dev/null; exec sleep 1000");
-    let home = sessions.home().clone();
-    // Only the pipe counts, so the script keeps it open: `sleep` has it.
-    let sessions = sessions.with_launcher(BridgeProgram {
-        program: "/bin/sh".into(),
-        args: vec!["-c".into(), format!("echo $$ > {}/pid; exec sleep 1000", dir.path().display()).into()],
-    });
+    let sessions = scripted(&dir, "exec sleep 1000");
     let mut wanted = wanted("s");
     wanted.settings.connect_timeout_ms = Some(10);
     wanted.settings.stop_grace_ms = Some(5);
     registered(&sessions, wanted);
     let error = sessions.caller(&name("s"), long()).call(tool("{}")).unwrap_err();
     assert!(error.to_string().contains("reported nothing"), "{error}");
-    let pid = fs::read_to_string(dir.path().join("pid")).unwrap();
-    assert!(!PathBuf::from(format!("/proc/{}", pid.trim())).exists());
-    drop(Lock::acquire(&home.start_lock(&name("s")), long()).unwrap());
+    let l = sessions.home().start_lock(&name("s"));
+    assert!(!drowse_runtime::lock::noted(&l).unwrap().is_alive());
+    drop(Lock::acquire(&l, long()).unwrap());
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use drowse_tests::harness::{ERAS, Home, Run, Session, at_once, in_both_eras};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::bystander::{Bystander, complaint, failure, is_not_there};
@@ -21,6 +22,11 @@ fn connect<'h>(home: &'h Home, name: &str, script: &str) -> (Session<'h>, Run) {
     (home.session(name), run)
 }
 
+/// Signals a server that its session's record names.
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
 fn timed_out(run: &Run) -> Value {
     let document = failure(run, 3, "timeout", &["handshake within 1 s", "is it an MCP server on stdio?"]);
     assert_eq!(document["ran"], "no");
@@ -33,11 +39,9 @@ fn nothing_that_makes_sense_comes() {
     let home = Home::new();
     let other = Bystander::of(&home);
     let cases = [
-        ("prose", "echo hello; echo 'usage: server <port>'; exec cat >/dev/null"),
+        ("prose", "echo hello; echo 'usage: server <port>'; cat >/dev/null"),
         ("flood", "exec yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}'"),
         ("no-newline", "exec cat /dev/zero"),
-        // It copies what it is asked.
-        ("echo", "exec cat"),
         ("silence", "exec sleep 600"),
     ];
     at_once(cases.map(|case| (case.0, case)), |(name, script)| {
@@ -45,6 +49,10 @@ fn nothing_that_makes_sense_comes() {
         timed_out(&run);
         is_not_there(&session);
     });
+    // One that repeats what it hears refuses what is asked, as it hears us refuse it.
+    let (session, run) = connect(&home, "@echo", "exec cat");
+    failure(&run, 2, "start-failed", &["refused the handshake", "is it an MCP server on stdio?"]);
+    is_not_there(&session);
     other.noticed_nothing();
 }
 
@@ -67,13 +75,19 @@ fn a_call_is_never_answered() {
     in_both_eras(|era| {
         let home = Home::new();
         let session = home.connect("@s", &[], &["--era", era]);
-        let run = session.call("slow", &["ms:=600000", "tag=a", "--timeout", "1"]);
+        let server = session.state().unwrap().server_pid.unwrap();
+        // It reads nothing and says nothing, not even that it makes progress.
+        signal(server, Signal::STOP);
+        let run = session.call("tag", &["tag=a", "--timeout", "1"]);
         let document = failure(&run, 3, "timeout", &["did not answer within the time-out", "--timeout"]);
         assert_eq!(document["ran"], "unknown");
         assert!(run.took < SOON, "{:?}", run.took);
-        session.wait_for(|entries| entries.iter().any(|entry| entry.event == "cancelled"));
-        assert_eq!((session.executions("a"), session.starts()), (1, 1), "it is not run again");
+        signal(server, Signal::CONT);
         session.run(["ping"]).ok();
+        assert_eq!((session.executions("a"), session.starts()), (1, 1), "it is not run again");
+        // One that will never answer again is ended like any other.
+        signal(server, Signal::STOP);
+        session.run(["close"]).ok();
     });
 }
 
