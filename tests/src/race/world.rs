@@ -591,6 +591,15 @@ impl Ended {
         self.outcome("").failure()
     }
 
+    /// Whether it succeeded, whatever it printed.
+    ///
+    /// # Errors
+    ///
+    /// How it ended if it did not.
+    pub fn done(&self) -> Result<(), Outcome> {
+        if self.status.success() { Ok(()) } else { Err(self.outcome("")) }
+    }
+
     fn outcome(&self, answer: &str) -> Outcome {
         if self.status.signal() == Some(Signal::KILL.as_raw()) {
             return Outcome::Killed;
