@@ -178,6 +178,7 @@ pub(super) fn start(
     // For those who wait for L. It says nothing where it fails: they wait a little longer then.
     let identity = child.as_ref().and_then(|child| ProcessIdentity::of(child.id()).ok());
     let _ = identity.map(|identity| lock.note(&identity));
+    fault::point("C6-noted");
     drop(lock);
     let mut bridge = Started { child };
     let mut text = Vec::new();

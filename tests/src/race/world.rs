@@ -434,6 +434,18 @@ impl Session<'_> {
         }
     }
 
+    /// Waits until somebody holds L, to start a bridge or to wait for one.
+    #[track_caller]
+    pub fn is_being_started(&self) {
+        let path = self.world.home().start_lock(&self.name);
+        let deadline = Instant::now() + LIMIT;
+        // Nothing tells of a lock that is taken, so this is asked again and again.
+        while Lock::try_acquire(&path).expect("a lock").is_some() {
+            assert!(Instant::now() < deadline, "nobody takes L");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Whether both of its locks are free.
     pub fn is_unlocked(&self) -> bool {
         let home = self.world.home();
@@ -519,6 +531,16 @@ impl Running {
         let _ = self.child.kill();
     }
 
+    /// Whether it ends within a moment.
+    pub fn has_ended(&mut self) -> bool {
+        self.seen().is_none_or(|seen| seen.ends_within(ENDING))
+    }
+
+    fn seen(&self) -> Option<Seen> {
+        let (pid, role) = (self.pid(), Role::Other);
+        processes::started(pid).map(|started| Seen { pid, started, role, command: String::new() })
+    }
+
     /// Waits for its end.
     pub fn outcome(self) -> Outcome {
         let answer = self.answer.clone();
@@ -543,13 +565,7 @@ pub struct Ended {
 impl Ended {
     /// Waits for a command's end; an error if it takes longer than any may.
     fn of(running: Running) -> Result<Self, String> {
-        let seen = processes::started(running.pid()).map(|started| Seen {
-            pid: running.pid(),
-            started,
-            role: Role::Other,
-            command: String::new(),
-        });
-        if let Some(seen) = seen.filter(|seen| !seen.ends_within(LIMIT)) {
+        if let Some(seen) = running.seen().filter(|seen| !seen.ends_within(LIMIT)) {
             let mut stuck = running;
             stuck.kill();
             let output = stuck.child.wait_with_output();
@@ -567,6 +583,15 @@ impl Ended {
     #[track_caller]
     pub fn failure(&self) -> Typed {
         self.outcome("").failure()
+    }
+
+    /// Whether it succeeded, whatever it printed.
+    ///
+    /// # Errors
+    ///
+    /// How it ended if it did not.
+    pub fn done(&self) -> Result<(), Outcome> {
+        if self.status.success() { Ok(()) } else { Err(self.outcome("")) }
     }
 
     fn outcome(&self, answer: &str) -> Outcome {
