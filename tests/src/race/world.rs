@@ -37,7 +37,7 @@ pub struct World {
 }
 
 /// How a session is set up.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Setup<'a> {
     /// Flags of the fixture server.
     pub server: &'a [&'a str],
@@ -47,12 +47,6 @@ pub struct Setup<'a> {
     pub connect_ms: Option<u64>,
     /// How long a server may take to stop; `None` is the default.
     pub grace_ms: Option<u64>,
-}
-
-impl Default for Setup<'_> {
-    fn default() -> Self {
-        Self { server: &[], idle_secs: 0, connect_ms: None, grace_ms: None }
-    }
 }
 
 /// A session of a [`World`], registered and not started.

@@ -45,8 +45,8 @@ fn a_path_longer_than_a_sockets() {
     // Just as long as one may be, and the first that is too long, with this name: 107 bytes and 108.
     for length in [107, 108] {
         let home = Home::new();
-        let rest = length - "/sessions/".len() - 64 - "/sock".len() - home.path().as_os_str().len() - 1;
-        let Ok(1..) = usize::try_from(rest) else {
+        let fixed = "/sessions/".len() + 64 + "/sock".len() + home.path().as_os_str().len() + 1;
+        let Some(rest @ 1..) = usize::checked_sub(length, fixed) else {
             return eprintln!("skipped: the temporary directory is too deep");
         };
         lives_in(&home, &[("DROWSE_HOME", &home.path().join("x".repeat(rest)))]);

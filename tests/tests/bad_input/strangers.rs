@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -38,7 +38,7 @@ impl Stranger {
     }
 
     /// One that holds a lock of ours.
-    fn holding(lock: &PathBuf) -> Self {
+    fn holding(lock: &Path) -> Self {
         let lock = Lock::try_acquire(lock).unwrap().expect("nobody has it");
         let mut command = Command::new("sleep");
         command.arg("600").stdin(Stdio::null());
