@@ -458,10 +458,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some((id, timed_out)) = self.link.poll_cancelled() {
             return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
         }
-        if let Some((key, failure)) = self.link.poll_failure() {
-            self.lifecycle.end(self.now, false);
-            return Some(Action::Fail { key, failure });
-        }
         if let Some(effect) = self.lifecycle.poll_effect() {
             return Some(match effect {
                 Effect::Persist(record) => Action::Persist(record),
@@ -474,6 +470,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 }
                 Effect::Retire => Action::Retire,
             });
+        }
+        // Only now: whoever hears of a failure and looks at the record finds what it came from.
+        if let Some((key, failure)) = self.link.poll_failure() {
+            self.lifecycle.end(self.now, false);
+            return Some(Action::Fail { key, failure });
         }
         let revision = self.revision.filter(|_| self.lifecycle.is_ready())?;
         if self.writable

@@ -261,8 +261,19 @@ impl<'h> Session<'h> {
     pub fn kill_bridge(&self) {
         let bridge = self.state().and_then(|state| state.bridge).expect("a bridge in the record");
         assert!(bridge.is_alive(), "{} has no bridge", self.name);
-        kill(bridge.pid);
+        signal(bridge.pid, Signal::KILL);
         wait_until_gone(Some(&bridge));
+    }
+
+    /// Tells its bridge to terminate.
+    ///
+    /// # Panics
+    /// If it has none.
+    #[track_caller]
+    pub fn tell_bridge_to_go(&self) {
+        let bridge = self.state().and_then(|state| state.bridge).expect("a bridge in the record");
+        assert!(bridge.is_alive(), "{} has no bridge", self.name);
+        signal(bridge.pid, Signal::TERM);
     }
 
     /// Kills its server's process.
@@ -272,7 +283,7 @@ impl<'h> Session<'h> {
     #[track_caller]
     pub fn kill_server(&self) {
         let server = self.state().and_then(|state| state.server_pid).expect("a server in the record");
-        kill(server);
+        signal(server, Signal::KILL);
     }
 }
 
@@ -280,9 +291,9 @@ fn at(entry: &Entry) -> u64 {
     entry.fields.get("at").and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn kill(pid: u32) {
+fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
-    kill_process(pid, Signal::KILL).expect("it can be killed");
+    kill_process(pid, signal).expect("it can be signalled");
 }
 
 /// Waits until a process that was written down has ended.

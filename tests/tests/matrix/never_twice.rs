@@ -236,6 +236,25 @@ fn a_bridge_that_is_killed_in_a_call_takes_its_server_with_it() {
     });
 }
 
+/// A log-out, a shutdown: it ends its server first, and that is no crash.
+#[test]
+fn a_bridge_that_is_told_to_go_ends_its_server_first() {
+    in_both_eras(|era| {
+        let home = Home::new();
+        let session = connect(&home, era);
+        let call = session.start_call("slow", &[FOR_EVER, "tag=a"]);
+        session.wait_for_run("a");
+        session.tell_bridge_to_go();
+        check(&call.end().fails(3), "shutting-down", "unknown");
+        let state = session.wait_until_asleep();
+        assert_eq!((state.crashes.len(), state.message), (0, None));
+        let last = session.journal.entries().unwrap().last().unwrap().clone();
+        assert!(last.is("exit", "why", "eof"), "{last:?}");
+        assert_eq!(session.call("tag", &["tag=b"]).ok().text(), "b");
+        assert_eq!((session.starts(), session.executions("a"), session.executions("b")), (2, 1, 1));
+    });
+}
+
 #[test]
 fn a_close_or_a_restart_in_a_call_fails_it_typed() {
     in_both_eras(|era| {
