@@ -76,8 +76,7 @@ fn it_forks_and_exits() {
             session.wait_until(|state| state.state == State::Crashed && state.ended);
             nobody_is_left(&session);
         } else {
-            let document =
-                failure(&run, 2, "start-failed", &["@s cannot be started: the server ended", "foreground"]);
+            let document = failure(&run, 2, "start-failed", &["the server ended", "foreground"]);
             assert_eq!(document["ran"], "no");
             nobody_is_left(&session);
             is_not_there(&session);
