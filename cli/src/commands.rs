@@ -9,9 +9,11 @@ mod serve;
 mod sessions;
 mod tools;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{Sessions, Wait};
+use signal_hook::consts::SIGXFSZ;
 
 use crate::args::{Command, Globals};
 use crate::error::{Exit, Failure};
@@ -73,6 +75,9 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
 
 /// The sessions of this user.
 fn open() -> Result<Sessions, Failure> {
+    // A limit on the size of files is an error to report, not a death by signal. Programs that are started have the
+    // default again.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     Ok(Sessions::open()?)
 }
 

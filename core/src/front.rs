@@ -5,6 +5,7 @@
 
 use heapless::Vec;
 
+use crate::activity::{self, Asker, Starts};
 use crate::envelope::{self, Message};
 use crate::era::{Era, Revision};
 use crate::json;
@@ -51,6 +52,8 @@ pub enum Inbound {
     },
     /// The first line is no hello, or names no version that is spoken here: say so, and close.
     Refused,
+    /// A program that wants to take the bridge's place, whatever the versions of both: leave, and close.
+    Leave,
     /// A request for the server: submit it.
     Operation {
         /// What to submit.
@@ -194,12 +197,15 @@ impl Front {
     }
 
     fn greet(&mut self, frame: &[u8]) -> Inbound {
-        let hello = json::scan(frame)
+        let drowse = json::scan(frame)
             .ok()
             .filter(|line| json::is_object(line.of(frame)))
-            .and_then(|line| object(frame, line, "drowse"))
-            .and_then(|drowse| object(frame, drowse, "hello"));
-        let Some(hello) = hello else {
+            .and_then(|line| object(frame, line, "drowse"));
+        if drowse.is_some_and(|drowse| object(frame, drowse, "leave").is_some()) {
+            self.state = State::Closed;
+            return Inbound::Leave;
+        }
+        let Some(hello) = drowse.and_then(|drowse| object(frame, drowse, "hello")) else {
             self.state = State::Closed;
             return Inbound::Refused;
         };
@@ -268,16 +274,8 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
         Method::Close => Inbound::Close { id },
-        Method::ToolsList
-        | Method::ToolsCall
-        | Method::ResourcesList
-        | Method::TemplatesList
-        | Method::ResourcesRead
-        | Method::PromptsList
-        | Method::PromptsGet
-        | Method::Complete
-        | Method::Info
-        | Method::ServerPing => {
+        // What the table says starts a server is what is carried to it; subscriptions and tasks come later.
+        _ if activity::rule(method, Asker::Command, false).starts == Starts::Yes && is_carried(method) => {
             let allowance = parts
                 .meta(frame, message::META_TIMEOUT)
                 .and_then(|span| json::as_u64(span.of(frame)))
@@ -290,9 +288,16 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
             let token = parts.meta(frame, message::META_PROGRESS_TOKEN);
             Inbound::Operation { operation: Operation { method, allowance }, parts, token }
         }
-        // Not here (yet): methods of the legacy era, subscriptions and tasks.
         _ => reject(Rejection::UnknownMethod),
     }
+}
+
+/// Whether this front has the method: those of the legacy era, subscriptions and tasks are not (yet) among them.
+const fn is_carried(method: Method) -> bool {
+    !matches!(
+        method,
+        Method::Tasks | Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel
+    )
 }
 
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself
@@ -371,6 +376,13 @@ mod tests {
             assert!(!front.is_open());
         }
         assert!(open().is_verbatim());
+    }
+
+    #[test]
+    fn leave_needs_no_common_version() {
+        let mut front = Front::new();
+        assert_eq!(front.handle_frame(br#"{"drowse":{"leave":{}}}"#, DEFAULT), Inbound::Leave);
+        assert!(!front.is_open());
     }
 
     #[test]

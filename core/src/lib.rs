@@ -1,4 +1,18 @@
-//! The MCP session machine. No sockets, no clock, no allocator.
+//! The MCP session machine. No sockets, no clock, no threads, no allocator, no random numbers, no log.
+//!
+//! Bytes, events and time go in; decisions come out. For each server there is one [`server::Server`]:
+//!
+//! 1. hand in what happened: [`submit`](server::Server::submit), [`handle_frame`](server::Server::handle_frame) and the
+//!    other `handle_*`, each with the time;
+//! 2. drain [`poll_action`](server::Server::poll_action), do what it says, and hand the acknowledgement back in;
+//! 3. sleep until [`poll_timeout`](server::Server::poll_timeout), or until something happens;
+//! 4. [`handle_timeout`](server::Server::handle_timeout); repeat.
+//!
+//! Around it: [`framing`] cuts a stream into lines, [`front`] reads what callers send, [`splice`] rewrites requests and
+//! answers on their way without copying them, [`message`] writes drowse's own, [`trace`] records and replays inputs, and
+//! [`activity`] is the table of what wakes a server. `docs/embedding.md` in the repository shows the whole loop.
+//!
+//! No input panics, loops, or recurses without bound.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(test)]
@@ -28,3 +42,8 @@ pub mod span;
 pub mod splice;
 pub mod time;
 pub mod trace;
+
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+struct Guide;

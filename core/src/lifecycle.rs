@@ -138,6 +138,8 @@ pub struct Lifecycle {
     given: u32,
     saved: u32,
     retired: bool,
+    /// Its place is wanted by another: no new operation is accepted, and it sleeps as soon as none is in flight.
+    leaving: bool,
     /// Somebody wanted the server awake while it was being ended: it is started again.
     wanted: bool,
 }
@@ -161,6 +163,7 @@ impl Lifecycle {
             made: 0,
             given: 0,
             saved: 0,
+            leaving: false,
             retired: false,
             wanted: false,
         }
@@ -242,7 +245,7 @@ impl Lifecycle {
     /// Why an operation would not be accepted now.
     #[must_use]
     pub fn unavailable(&self, now: Instant) -> Option<Unavailable> {
-        if self.retired {
+        if self.retired || self.leaving {
             return Some(Unavailable::ShuttingDown);
         }
         match self.state {
@@ -261,6 +264,10 @@ impl Lifecycle {
     /// When the server falls asleep, unless something happens.
     #[must_use]
     pub fn idle_deadline(&self) -> Option<Instant> {
+        if self.leaving && self.in_flight == 0 {
+            let stays = matches!(self.state, State::Dormant | State::Stopping { .. } | State::Resting(_));
+            return (!stays).then_some(self.quiet_since);
+        }
         let idle = self.config.idle.filter(|idle| !idle.is_zero())?;
         let eligible = match self.state {
             State::Live | State::Silent => true,
@@ -269,6 +276,18 @@ impl Lifecycle {
             _ => false,
         };
         (eligible && self.is_quiet()).then(|| self.quiet_since.after(idle))
+    }
+
+    /// Another program is to take over: whatever is in flight is finished, nothing new is accepted, and the server is
+    /// let go as if its idle period were over.
+    pub fn leave(&mut self, now: Instant) {
+        self.leaving = true;
+        if self.in_flight == 0 {
+            self.quiet_since = now;
+        }
+        if self.state == State::Dormant {
+            self.rest(Rest::Idle);
+        }
     }
 
     /// An operation arrived. Wakes a sleeping server.
@@ -570,7 +589,9 @@ impl Lifecycle {
                     && !self.retired
                     && !self.config.resident
                     && self.saved == self.made
-                    && !(self.config.auto_restart && matches!(rest, Rest::Crashed | Rest::Expired)) =>
+                    && !(self.config.auto_restart
+                        && !self.leaving
+                        && matches!(rest, Rest::Crashed | Rest::Expired)) =>
             {
                 self.retired = true;
                 Some(Effect::Retire)

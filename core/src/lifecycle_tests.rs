@@ -1278,3 +1278,30 @@ fn inputs_out_of_place_change_nothing() {
         }
     }
 }
+
+#[test]
+fn leaving_finishes_what_is_in_flight_and_takes_nothing_new() {
+    let mut run = Run::live(Config { idle: None, ..idle() });
+    run.act(|machine, now| machine.begin(now));
+    run.act(|machine, now| machine.leave(now));
+    assert_eq!(run.awaits(), None, "an operation is in flight");
+    run.act(|machine, now| assert_eq!(machine.unavailable(now), Some(Unavailable::ShuttingDown)));
+    run.passes(secs(1000));
+    run.is("live");
+    run.act(|machine, now| machine.end(now, true));
+    assert_eq!(run.awaits().map(|(_, reason)| reason), Some(Reason::Idle));
+    run.passes(secs(0));
+    run.is("idle");
+    run.gone();
+    run.is("idle");
+}
+
+#[test]
+fn leaving_is_heeded_in_every_state() {
+    for mut run in [Run::new(idle()), Run::live(idle()), Run::served(Config { auto_restart: true, ..idle() })]
+    {
+        run.act(|machine, now| machine.leave(now));
+        run.passes(secs(0));
+        run.is("idle");
+    }
+}

@@ -103,9 +103,27 @@ pub enum Cause {
     InvalidAnswer,
     /// What has to be written down before a start could not be.
     NotPersisted,
+    /// The last server was killed and is still there, so that no other may be started.
+    Unkillable,
 }
 
 impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 12] = [
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::ServerLost,
+        Self::StartFailed,
+        Self::BackingOff,
+        Self::ShuttingDown,
+        Self::Unauthorized,
+        Self::Expired,
+        Self::TooLarge,
+        Self::InvalidAnswer,
+        Self::NotPersisted,
+        Self::Unkillable,
+    ];
+
     /// The stable word for it (`kind`) in errors.
     #[must_use]
     pub const fn kind(self) -> &'static str {
@@ -121,6 +139,7 @@ impl Cause {
             Self::TooLarge => "too-large",
             Self::InvalidAnswer => "invalid-answer",
             Self::NotPersisted => "not-persisted",
+            Self::Unkillable => "unkillable",
         }
     }
 }

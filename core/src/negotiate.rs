@@ -169,6 +169,19 @@ impl Negotiation {
         }
     }
 
+    /// Has to be over by `at`: the limit is that of the start as a whole, not of each attempt.
+    #[must_use]
+    pub fn no_later_than(mut self, at: Instant) -> Self {
+        self.connect_by = self.connect_by.min(at);
+        self
+    }
+
+    /// When it has to be over.
+    #[must_use]
+    pub const fn connect_by(&self) -> Instant {
+        self.connect_by
+    }
+
     /// The revision, once it is settled and everything is said.
     #[must_use]
     pub const fn revision(&self) -> Option<Revision> {

@@ -32,6 +32,9 @@ pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
 #[path = "server_tests.rs"]
 mod tests;
 
+/// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
+const KILL_GRACE: Duration = Duration::from_secs(10);
+
 /// How a server is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -87,6 +90,10 @@ pub struct Server<S> {
     own: u64,
     keepalive: Keepalive,
     start_error: Option<StartError>,
+    /// When the start that is under way, or was last, has to be over: with its second attempt, if it needs one.
+    connect_by: Option<Instant>,
+    /// When a tree that was killed has to be gone; whoever waits for the next server then waits no longer.
+    gone_by: Option<Instant>,
     /// The server's input takes more: requests that it does not take stay queued.
     writable: bool,
     now: Instant,
@@ -106,6 +113,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             own: 0,
             keepalive: Keepalive::new(config.keepalive),
             start_error: None,
+            connect_by: None,
+            gone_by: None,
             writable: true,
             now: Instant::ZERO,
         }
@@ -173,6 +182,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
         }
+        if self.gone_by.is_some_and(|at| now >= at) {
+            return Err(Refusal::Unavailable(Unavailable::Unkillable));
+        }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
         self.now = now;
@@ -214,6 +226,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.lifecycle.set_idle(idle);
     }
 
+    /// Another program is to take over: what is in flight is finished, nothing new is accepted, then the server sleeps.
+    pub fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.lifecycle.leave(now);
+    }
+
     /// Ends the server for good: its tree is ended, what is under way fails.
     pub fn close(&mut self, now: Instant) {
         self.now = now;
@@ -244,8 +262,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             let Config { pin, limits, .. } = self.config;
             self.start_error = None;
             self.writable = true;
-            self.negotiation =
-                Some(Negotiation::new(now, pin, self.remembered, self.lifecycle.is_straight(), limits));
+            let straight = self.lifecycle.is_straight();
+            let mut negotiation = Negotiation::new(now, pin, self.remembered, straight, limits);
+            if let Some(at) = self.connect_by.filter(|_| straight) {
+                negotiation = negotiation.no_later_than(at);
+            }
+            self.connect_by = Some(negotiation.connect_by());
+            self.negotiation = Some(negotiation);
         }
     }
 
@@ -346,6 +369,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     /// No process of the server's tree is left.
     pub fn handle_tree_gone(&mut self, now: Instant) {
         self.now = now;
+        self.gone_by = None;
         self.lose();
         self.settle();
         if !self.lifecycle.is_stopping() {
@@ -362,6 +386,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 Unavailable::ShuttingDown => Cause::ShuttingDown,
                 Unavailable::Unauthorized => Cause::Unauthorized,
                 Unavailable::Expired => Cause::Expired,
+                Unavailable::Unkillable => Cause::Unkillable,
             });
         }
     }
@@ -393,6 +418,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             self.lifecycle.handle_silent();
         }
         self.lifecycle.handle_timeout(now);
+        if self.gone_by.is_some_and(|at| now >= at) {
+            self.link.fail_queued(Cause::Unkillable);
+        }
         self.settle();
     }
 
@@ -406,6 +434,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
         if self.lifecycle.is_ready() {
             self.keepalive.timetable(&mut table);
+        }
+        if let Some(at) = self.gone_by.filter(|_| self.link.has_queued()) {
+            table.set(Reason::Killed, at);
         }
         self.lifecycle.timetable(&mut table);
         table
@@ -427,19 +458,23 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some((id, timed_out)) = self.link.poll_cancelled() {
             return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
         }
-        if let Some((key, failure)) = self.link.poll_failure() {
-            self.lifecycle.end(self.now, false);
-            return Some(Action::Fail { key, failure });
-        }
         if let Some(effect) = self.lifecycle.poll_effect() {
             return Some(match effect {
                 Effect::Persist(record) => Action::Persist(record),
                 Effect::Spawn { generation } => Action::Spawn { generation },
                 Effect::CloseInput => Action::CloseInput,
                 Effect::Terminate => Action::Terminate,
-                Effect::Kill => Action::Kill,
+                Effect::Kill => {
+                    self.gone_by = Some(self.now.after(KILL_GRACE));
+                    Action::Kill
+                }
                 Effect::Retire => Action::Retire,
             });
+        }
+        // Only now: whoever hears of a failure and looks at the record finds what it came from.
+        if let Some((key, failure)) = self.link.poll_failure() {
+            self.lifecycle.end(self.now, false);
+            return Some(Action::Fail { key, failure });
         }
         let revision = self.revision.filter(|_| self.lifecycle.is_ready())?;
         if self.writable

@@ -258,7 +258,7 @@ fn push_member(out: &mut Pieces, span: Span, any: &mut bool) -> Result<(), TooMa
 }
 
 /// Rewrites a server's answer for the modern client that asked: its own id (a span of the *request's* frame), and,
-/// unless it takes answers verbatim, what a legacy server did not say.
+/// unless it takes answers verbatim, what a modern client may count on and the server did not say.
 ///
 /// # Errors
 /// Never for an answer; the type is that of all rewriting.
@@ -271,15 +271,18 @@ pub fn answer(
     verbatim: bool,
 ) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
-    let supply = server.era() == Era::Legacy && !verbatim;
+    let legacy = server.era() == Era::Legacy;
     match *message {
         Message::Response { id, result, .. } => {
             cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
-            if supply {
+            let has = |name| json::member(frame, result, name).is_some();
+            // A modern server that says what kind of result it is says the rest as well; one that does not is read as
+            // a legacy one (basic/index, Results).
+            let said = !verbatim && has("resultType");
+            if !verbatim && (legacy || !said) {
                 let at = Span::new(result.start() + 1, result.start() + 1);
-                let has = |name| json::member(frame, result, name).is_some();
                 let mut by = Pieces::default();
-                if !has("resultType") {
+                if !said {
                     by.push(Piece::Fixed(br#""resultType":"complete""#))?;
                 }
                 if method.is_cacheable() {
@@ -308,7 +311,8 @@ pub fn answer(
                 cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
             }
             // Not found was -32002 up to 2025-11-25 and is invalid parameters since (server/resources).
-            if supply
+            if legacy
+                && !verbatim
                 && method == Method::ResourcesRead
                 && let Some(code) = json::member(frame, error, "code")
                 && json::as_i64(code.of(frame)) == Some(-32002)
@@ -417,7 +421,17 @@ mod tests {
             json!({"jsonrpc":"2.0","id":"callerA","result":{"resultType":"complete"}})
         );
         assert_eq!(answer_of(bare, Method::ToolsCall, Revision::V2025_11_25, true)["result"], json!({}));
-        assert_eq!(answer_of(bare, Method::ToolsCall, Revision::V2026_07_28, false)["result"], json!({}));
+        // A modern one that forgot it, too; one that did not is left alone, whatever else it says.
+        assert_eq!(answer_of(bare, Method::ToolsCall, Revision::V2026_07_28, true)["result"], json!({}));
+        assert_eq!(
+            answer_of(bare, Method::ToolsList, Revision::V2026_07_28, false)["result"],
+            json!({"resultType":"complete","ttlMs":0,"cacheScope":"private"})
+        );
+        let asks = r#"{"result":{"resultType":"input_required","inputRequests":{}},"jsonrpc":"2.0","id":77}"#;
+        assert_eq!(
+            answer_of(asks, Method::ResourcesRead, Revision::V2026_07_28, false)["result"],
+            json!({"resultType":"input_required","inputRequests":{}})
+        );
         let list = r#"{"result":{"tools":[],"ttlMs":7},"jsonrpc":"2.0","id":77}"#;
         assert_eq!(
             answer_of(list, Method::ToolsList, Revision::V2024_11_05, false)["result"],

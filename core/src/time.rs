@@ -98,12 +98,14 @@ pub enum Reason {
     InputClosed,
     /// The server has to be gone after it was told to terminate.
     Terminated,
+    /// The server's tree has to be gone after it was killed.
+    Killed,
     /// A crashed server may be started again in the background.
     Backoff,
 }
 
 impl Reason {
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
     const ALL: [Self; Self::COUNT] = [
         Self::Connect,
         Self::Hedge,
@@ -114,6 +116,7 @@ impl Reason {
         Self::Idle,
         Self::InputClosed,
         Self::Terminated,
+        Self::Killed,
         Self::Backoff,
     ];
 }

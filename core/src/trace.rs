@@ -2,7 +2,7 @@
 //!
 //! A line is `<microseconds> <verb> [arguments]`, and a frame stands raw at its end, since it is a line itself. The
 //! machine has no clock and no randomness, so the same [`Input`]s at the same times give the same outputs: whoever
-//! hands its inputs in by [`Server::replay`], and keeps each as [`write`] puts it, can have every state of that machine
+//! hands its inputs in by [`Server::replay`], and keeps each as [`write()`] puts it, can have every state of that machine
 //! again. Taking an action changes the machine, so it is an input too.
 //!
 //! A trace holds the frames of the server word for word: keep it as carefully as those.
@@ -33,6 +33,8 @@ pub enum Input<'a> {
     Show(bool),
     /// [`Server::set_idle`]
     SetIdle(Option<Duration>),
+    /// [`Server::leave`]
+    Leave,
     /// [`Server::close`]
     Close,
     /// [`Server::handle_persisted`]
@@ -148,6 +150,7 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
                 None => line.word("never"),
             }
         }
+        Input::Leave => line.word("leave"),
         Input::Close => line.word("close"),
         Input::Persisted => line.word("persisted"),
         Input::PersistFailed => line.word("persist-failed"),
@@ -189,7 +192,7 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
 /// Reads a line, with or without its end.
 ///
 /// # Errors
-/// If it is not exactly what [`write`] writes.
+/// If it is not exactly what [`write()`] writes.
 pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
     let mut words = Words(Some(line.strip_suffix(b"\n").unwrap_or(line)));
     let now = Instant::from_micros(words.number()?);
@@ -217,6 +220,7 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
             Input::SetIdle(None)
         }
         b"idle" => Input::SetIdle(Some(words.duration()?)),
+        b"leave" => Input::Leave,
         b"close" => Input::Close,
         b"persisted" => Input::Persisted,
         b"persist-failed" => Input::PersistFailed,
@@ -257,6 +261,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Undefer => self.undefer(now),
             Input::Show(shown) => self.show(now, shown),
             Input::SetIdle(idle) => self.set_idle(idle),
+            Input::Leave => self.leave(now),
             Input::Close => self.close(now),
             Input::Persisted => self.handle_persisted(now),
             Input::PersistFailed => self.handle_persist_failed(now),

@@ -33,6 +33,7 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
         ("hide", Input::Show(false)),
         ("idle 1s0", Input::SetIdle(Some(second))),
         ("idle never", Input::SetIdle(None)),
+        ("leave", Input::Leave),
         ("close", Input::Close),
         ("persisted", Input::Persisted),
         ("persist-failed", Input::PersistFailed),
@@ -181,7 +182,7 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 23] = [
+    let pairs: [(Input<'_>, Direct); 24] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
@@ -193,6 +194,7 @@ fn each_input_does_what_its_method_does() {
         (Input::SetIdle(Some(Duration::from_secs(3))), |server, _| {
             server.set_idle(Some(Duration::from_secs(3)));
         }),
+        (Input::Leave, |server, now| server.leave(now)),
         (Input::Close, |server, now| server.close(now)),
         (Input::Persisted, |server, now| server.handle_persisted(now)),
         (Input::PersistFailed, |server, now| server.handle_persist_failed(now)),

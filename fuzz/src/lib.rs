@@ -14,11 +14,27 @@
 #[path = "../../core/tests/wire/oracle.rs"]
 mod oracle;
 
+#[allow(clippy::expect_used, reason = "a target fails by panicking")]
+mod facade;
+#[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
+mod front;
+
 /// Takes the bytes of the fuzzer, and panics if what must hold does not.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 2] = [("envelope", envelope), ("framing", framing)];
+pub const TARGETS: [(&str, Target); 4] =
+    [("envelope", envelope), ("framing", framing), ("facade", facade), ("front", front)];
+
+/// `data` as a trace of the facade's inputs.
+pub fn facade(data: &[u8]) {
+    facade::play(data);
+}
+
+/// `data` as the lines of a client's connection.
+pub fn front(data: &[u8]) {
+    front::lines(data);
+}
 
 /// `data` as one frame: the JSON scan and the envelope agree with `serde_json`, walks of anything end.
 pub fn envelope(data: &[u8]) {

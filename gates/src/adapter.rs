@@ -11,9 +11,11 @@ use drowse_core::message::{self, Identity, Writer};
 use drowse_core::server::{Action, Config, Outcome, Server, StartError};
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
 use drowse_core::time::{Duration, Instant};
+use drowse_core::trace::{Input, Output};
 
 use crate::board::{self, Do, Event, MESSAGE, Process, Wish};
 use crate::surface;
+use crate::traced::Traced;
 
 /// Requests that may be under way.
 pub const SLOTS: usize = 32;
@@ -84,7 +86,7 @@ struct Desk {
 /// One server and all that is known of it.
 pub struct Adapter {
     front: Front,
-    server: Machine,
+    server: Traced,
     lines: Lines,
     desk: Desk,
 }
@@ -105,7 +107,12 @@ impl Adapter {
         let crashed = (0..settings >> 8 & 7).map(Instant::from_millis);
         Self {
             front: Front::new(),
-            server: Server::new(config, [Slot::EMPTY; SLOTS], settings >> 16, CrashLog::from_times(crashed)),
+            server: Traced::new(Server::new(
+                config,
+                [Slot::EMPTY; SLOTS],
+                settings >> 16,
+                CrashLog::from_times(crashed),
+            )),
             lines: LineDecoder::new([0; LINE], LINE),
             desk: Desk { pending: [None; SLOTS], handshake: Kept::EMPTY },
         }
@@ -135,27 +142,35 @@ impl Adapter {
             Event::Cancel(which) => {
                 let chosen = self.desk.pending.get(which as usize % SLOTS).copied().flatten();
                 if let Some(pending) = chosen {
-                    self.server.cancel(now, pending.key);
+                    self.server.put(now, Input::Cancel(pending.key));
                 }
             }
             Event::Readable => self.readable(now),
-            Event::Tick => self.server.handle_timeout(now),
+            Event::Tick => self.put(now, Input::Timeout),
             Event::Process(process) => self.process(now, process),
-            Event::Wish(wish, argument) => match wish {
-                Wish::Wake => self.server.wake(now),
-                Wish::Defer => self.server.defer(),
-                Wish::Undefer => self.server.undefer(now),
-                Wish::Show => self.server.show(now, argument & 1 != 0),
-                Wish::Idle => self.server.set_idle(Some(Duration::from_secs(argument))),
-                Wish::Close => self.server.close(now),
-                Wish::Writable => self.server.set_writable(argument & 1 != 0),
-            },
+            Event::Wish(wish, argument) => {
+                let input = match wish {
+                    Wish::Wake => Input::Wake,
+                    Wish::Defer => Input::Defer,
+                    Wish::Undefer => Input::Undefer,
+                    Wish::Show => Input::Show(argument & 1 != 0),
+                    Wish::Idle => Input::SetIdle(Some(Duration::from_secs(argument))),
+                    Wish::Leave => Input::Leave,
+                    Wish::Close => Input::Close,
+                    Wish::Writable => Input::SetWritable(argument & 1 != 0),
+                };
+                self.put(now, input);
+            }
             Event::Bytes { .. } => {}
         }
-        while let Some(action) = self.server.poll_action() {
+        while let Output::Action(Some(action)) = self.server.put(now, Input::Poll) {
             self.act(action);
         }
         Next::Go
+    }
+
+    fn put(&mut self, now: Instant, input: Input<'_>) {
+        self.server.put(now, input);
     }
 
     /// A line of the caller.
@@ -165,15 +180,15 @@ impl Adapter {
         match inbound {
             Inbound::Operation { operation, parts, token } => {
                 board::checksum(token.map_or(0, |token| token.len() as u64));
-                match self.server.submit(now, operation) {
-                    Ok(key) => {
+                match self.server.put(now, Input::Submit(operation)) {
+                    Output::Submitted(Ok(key)) => {
                         board::act(Do::Accepted, key.wire());
                         if let Some(slot) = self.desk.pending.get_mut(key.index()) {
                             let verbatim = self.front.is_verbatim();
                             *slot = Some(Pending { key, frame: Kept::keep(line), parts, verbatim });
                         }
                     }
-                    Err(_) => {
+                    _ => {
                         self.front.unread();
                         board::act(Do::Refused, 0);
                     }
@@ -181,6 +196,7 @@ impl Adapter {
             }
             Inbound::Hello { principal } => to_caller(&[principal.map_or(b"hello", |name| name.of(line))]),
             Inbound::Refused => to_caller(&[b"refused"]),
+            Inbound::Leave => self.put(now, Input::Leave),
             Inbound::Discover { id } => {
                 to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
                 let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
@@ -190,13 +206,13 @@ impl Adapter {
             Inbound::Status { id } => to_caller(&[id.of(line), self.server.state().name().as_bytes()]),
             Inbound::Close { .. } => {
                 self.front.close();
-                self.server.close(now);
+                self.server.put(now, Input::Close);
             }
             Inbound::Cancel { request } => {
                 let same = |pending: &Pending| pending.parts.id.of(pending.frame.get()) == request.of(line);
                 let chosen = self.desk.pending.iter().flatten().find(|pending| same(pending));
                 if let Some(key) = chosen.map(|pending| pending.key) {
-                    self.server.cancel(now, key);
+                    self.server.put(now, Input::Cancel(key));
                 }
             }
             Inbound::Ignore => {}
@@ -220,10 +236,12 @@ impl Adapter {
             while let Some(frame) = self.lines.poll_frame() {
                 match frame {
                     Frame::Line(line) => {
-                        let outcome = self.server.handle_frame(now, line);
-                        self.desk.follow(&mut self.server, now, line, outcome);
+                        self.desk.hear(&mut self.server, now, line);
                     }
-                    Frame::Oversize(line) => self.server.handle_oversize(now, line.id, line.is_response),
+                    Frame::Oversize(line) => {
+                        let (id, is_response) = (line.id, line.is_response);
+                        self.server.put(now, Input::Oversize { id, is_response });
+                    }
                 }
             }
             if taken == 0 {
@@ -236,19 +254,18 @@ impl Adapter {
         match process {
             Process::Lost => {
                 while let Some(Frame::Line(line)) = self.lines.finish() {
-                    let outcome = self.server.handle_frame(now, line);
-                    self.desk.follow(&mut self.server, now, line, outcome);
+                    self.desk.hear(&mut self.server, now, line);
                 }
-                self.server.handle_lost(now);
+                self.server.put(now, Input::Lost);
             }
-            Process::Exited(status) => self.server.handle_exited(now, Exit::Status(status)),
-            Process::Killed(signal) => self.server.handle_exited(now, Exit::Signal(signal)),
+            Process::Exited(status) => self.put(now, Input::Exited(Exit::Status(status))),
+            Process::Killed(signal) => self.put(now, Input::Exited(Exit::Signal(signal))),
             Process::TreeGone => {
                 self.lines = LineDecoder::new([0; LINE], LINE);
-                self.server.handle_tree_gone(now);
+                self.server.put(now, Input::TreeGone);
             }
-            Process::Expired => self.server.handle_expired(now),
-            Process::Unauthorized => self.server.handle_unauthorized(now),
+            Process::Expired => self.put(now, Input::Expired),
+            Process::Unauthorized => self.put(now, Input::Unauthorized),
         }
     }
 
@@ -258,16 +275,16 @@ impl Adapter {
             Action::Persist(record) => {
                 let ended = u64::from(record.ended);
                 if board::act(Do::Persist, record.generation << 8 | (record.state as u64) << 1 | ended) {
-                    self.server.handle_persisted(now);
+                    self.server.put(now, Input::Persisted);
                 } else {
-                    self.server.handle_persist_failed(now);
+                    self.server.put(now, Input::PersistFailed);
                 }
             }
             Action::Spawn { generation } => {
                 if board::act(Do::Spawn, generation) {
-                    self.server.handle_spawned(now);
+                    self.server.put(now, Input::Spawned);
                 } else {
-                    self.server.handle_spawn_failed(now);
+                    self.server.put(now, Input::SpawnFailed);
                 }
             }
             Action::SendOwn(own) => {
@@ -282,10 +299,10 @@ impl Adapter {
                 match splice::request(frame, &pending.parts, key.wire(), method.wants_progress(), revision) {
                     Ok(pieces) => {
                         if spliced(Do::ToServer, &pieces, frame, b"") {
-                            self.server.handle_sent(key);
+                            self.server.put(now, Input::Sent(key));
                         }
                     }
-                    Err(_) => self.server.cancel(now, key),
+                    Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
             Action::AnswerInfo { key } => {
@@ -341,12 +358,14 @@ impl Adapter {
 
 impl Desk {
     /// What follows from a line of the server.
-    fn follow(&mut self, server: &mut Machine, now: Instant, line: &[u8], outcome: Outcome) {
+    fn hear(&mut self, server: &mut Traced, now: Instant, line: &[u8]) {
+        let Output::Heard(outcome) = server.put(now, Input::Frame(line)) else { return };
         let Outcome::Batch(items) = outcome else { return self.single(line, outcome) };
         for item in envelope::batch(line, items) {
             let item = item.of(line);
-            let outcome = server.handle_frame(now, item);
-            self.single(item, outcome);
+            if let Output::Heard(outcome) = server.put(now, Input::Frame(item)) {
+                self.single(item, outcome);
+            }
         }
     }
 

@@ -69,6 +69,8 @@ pub enum Wish {
     Show,
     /// Another idle period, in seconds.
     Idle,
+    /// Another program to take over.
+    Leave,
     /// The end.
     Close,
     /// The server's input full, or not.
@@ -103,8 +105,10 @@ pub enum Do {
     Released = 10,
     /// A key is out that the machine does not know any more.
     Stray = 11,
+    /// A replayed trace says something else than the machine.
+    Diverged = 12,
     /// The server's notifications and the like.
-    Noticed = 12,
+    Noticed = 13,
 }
 
 /// Microseconds since the board was switched on.
@@ -146,8 +150,9 @@ pub fn event(until: Option<u64>) -> Event {
         14 => Event::Wish(Wish::Undefer, argument),
         15 => Event::Wish(Wish::Show, argument),
         16 => Event::Wish(Wish::Idle, argument),
-        17 => Event::Wish(Wish::Close, argument),
-        18 => Event::Wish(Wish::Writable, argument),
+        17 => Event::Wish(Wish::Leave, argument),
+        18 => Event::Wish(Wish::Close, argument),
+        19 => Event::Wish(Wish::Writable, argument),
         _ => Event::Bytes { bytes, length },
     }
 }

@@ -10,11 +10,15 @@
 mod adapter;
 mod board;
 mod surface;
+mod traced;
 
 use core::panic::PanicInfo;
 
 use adapter::{Adapter, Next};
 use board::Event;
+
+/// Only the loop itself is wanted.
+const LEAN: bool = cfg!(feature = "lean");
 
 unsafe extern "C" {
     /// Defined nowhere: a panic that is reachable after optimisation keeps the program from being linked.
@@ -40,7 +44,9 @@ pub extern "C" fn drowse_run() {
             Next::Fresh(settings) => adapter = Adapter::new(settings),
             Next::Stop => break,
         }
-        if let Event::Bytes { bytes, length } = event {
+        if let Event::Bytes { bytes, length } = event
+            && !LEAN
+        {
             surface::read_all(bytes.get(..length).unwrap_or_default());
         }
     }

@@ -173,6 +173,8 @@ fn traced(bytes: &[u8]) {
     let rule = activity::rule(method, activity::Asker::Gateway, bytes.len() > 100);
     text(&rule.starts);
     text(&rule.counts);
+    text(&activity::Markdown);
+    text(&activity::Text);
 }
 
 fn times(bytes: &[u8]) {
@@ -182,7 +184,10 @@ fn times(bytes: &[u8]) {
 }
 
 /// Formats an error's text, which must not need a panic either.
-pub fn text(error: &dyn fmt::Display) {
+pub fn text(error: &impl fmt::Display) {
+    if crate::LEAN {
+        return;
+    }
     struct Sum(u64);
     impl Write for Sum {
         fn write_str(&mut self, part: &str) -> fmt::Result {

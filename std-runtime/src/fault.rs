@@ -1,8 +1,9 @@
 //! Named steps of the wake protocol at which a test may end or stop the process that takes them.
 //!
 //! `DROWSE_FAULT` lists steps: `C6` ends the process by SIGKILL when it comes to that step, `C6#2` when it comes there
-//! for the second time, `B3:stop` stops it by SIGSTOP. It is read in debug builds only; in others nothing of this is
-//! left, not even the look at the environment.
+//! for the second time, `B3:stop` stops it by SIGSTOP. With `DROWSE_FAULT_ONCE` each of them happens to one process
+//! only, the first of all: it makes the file of that name with `.C6` after it. Both are read in debug builds only; in
+//! others nothing of this is left, not even the look at the environment.
 
 /// This process is at `step` of docs/wake-protocol.md.
 #[cfg(not(debug_assertions))]
@@ -14,6 +15,7 @@ pub(crate) use armed::point;
 
 #[cfg(debug_assertions)]
 mod armed {
+    use std::fs::File;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -34,12 +36,17 @@ mod armed {
     pub(crate) fn point(step: &str) {
         let faults = FAULTS.get_or_init(|| parse(&std::env::var("DROWSE_FAULT").unwrap_or_default()));
         for fault in faults.iter().filter(|fault| fault.step == step) {
-            if fault.visits.fetch_add(1, Ordering::Relaxed) + 1 == fault.visit {
+            if fault.visits.fetch_add(1, Ordering::Relaxed) + 1 == fault.visit && is_first(step) {
                 // So that a test can tell that it was here, and not somewhere else, that it ended.
                 eprintln!("drowse: fault at {step}");
                 let _ = kill_process(getpid(), fault.signal);
             }
         }
+    }
+
+    fn is_first(step: &str) -> bool {
+        std::env::var("DROWSE_FAULT_ONCE")
+            .map_or(true, |file| File::create_new(format!("{file}.{step}")).is_ok())
     }
 
     fn parse(text: &str) -> Vec<Fault> {

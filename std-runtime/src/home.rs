@@ -143,6 +143,31 @@ pub enum HomeError {
         /// The path.
         path: PathBuf,
     },
+    /// A limit on the size of files is in force.
+    #[error("the limit on the size of files (`ulimit -f`) does not let {} be written: raise it, then try again", path.display())]
+    Limited {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The kernel takes no path as long as that.
+    #[error(
+        "the path of the home is too long to {what} files in it: set DROWSE_HOME to a shorter one ({})",
+        start(path)
+    )]
+    TooLong {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// Its permissions are in the way.
+    #[error("cannot {what} {}: permission denied; give yourself access (chmod u+rwx, there and above), or set DROWSE_HOME to a directory of your own", path.display())]
+    Denied {
+        /// What was tried.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
     /// Anything else the kernel said.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
@@ -163,6 +188,9 @@ impl HomeError {
         match source.kind() {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            io::ErrorKind::FileTooLarge => Self::Limited { path },
+            io::ErrorKind::InvalidFilename => Self::TooLong { what, path },
+            io::ErrorKind::PermissionDenied => Self::Denied { what, path },
             io::ErrorKind::NotADirectory => Self::NotADirectory { path },
             _ => Self::Io { what, path, source },
         }
@@ -323,6 +351,8 @@ impl Home {
     /// If a directory cannot be made, is not ours, is open to others, or cannot hold locks.
     pub fn prepare(&self) -> Result<(), HomeError> {
         create(&self.root)?;
+        // Before anything is put into it.
+        self.check()?;
         create(&self.sessions())?;
         if let Some(runtime) = &self.runtime {
             create(runtime)?;
@@ -397,6 +427,15 @@ pub fn network_file_system(f_type: u64) -> Option<&'static str> {
         0x0116_1970 => "GFS2",
         _ => return None,
     })
+}
+
+/// As much of a path as a reader needs to know it again.
+fn start(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 fn create(path: &Path) -> Result<(), HomeError> {
@@ -509,6 +548,27 @@ mod tests {
         assert!(matches!(error, HomeError::NotADirectory { .. }), "{error}");
         let below = Home::new(root.join("deeper"), None).prepare().unwrap_err();
         assert!(matches!(below, HomeError::NotADirectory { .. }), "{below}");
+    }
+
+    #[test]
+    fn what_the_kernel_says_becomes_what_to_do() {
+        let path = Path::new("/h/sessions");
+        for (errno, says) in [
+            (rustix::io::Errno::ROFS, "/h/sessions is read-only: set DROWSE_HOME"),
+            (rustix::io::Errno::NOSPC, "no room left for /h/sessions: free some space"),
+            (rustix::io::Errno::DQUOT, "no room left for /h/sessions: free some space"),
+            (rustix::io::Errno::NOTDIR, "/h/sessions is not a directory: move it away"),
+            (rustix::io::Errno::ACCESS, "cannot create /h/sessions: permission denied; give yourself access"),
+            (
+                rustix::io::Errno::FBIG,
+                "the limit on the size of files (`ulimit -f`) does not let /h/sessions be",
+            ),
+            (rustix::io::Errno::NAMETOOLONG, "the path of the home is too long to create files in it"),
+            (rustix::io::Errno::IO, "cannot create /h/sessions: Input/output error"),
+        ] {
+            let text = HomeError::io("create", path, errno.into()).to_string();
+            assert!(text.starts_with(says), "{text}");
+        }
     }
 
     #[test]

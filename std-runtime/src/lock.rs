@@ -6,8 +6,7 @@
 use std::fs::File;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -17,6 +16,8 @@ use std::thread;
 use rustix::event::PollFlags;
 
 use crate::home::HomeError;
+use crate::process::ProcessIdentity;
+use crate::sys;
 use crate::wait::{Wait, Woken};
 
 /// Why a lock could not be taken.
@@ -106,18 +107,21 @@ impl Lock {
     /// Only that program gets it: the mark that keeps descriptors out of new programs is cleared in the
     /// child, so that whatever other threads start at the same time does not inherit it too. `command`
     /// itself holds the lock as well: drop it when the program is started.
-    #[allow(unsafe_code)]
     pub fn hand_down(&self, command: &mut Command) -> RawFd {
-        let file = Arc::clone(&self.file);
-        let number = file.as_raw_fd();
-        // SAFETY: between fork and exec the closure makes one fcntl call on a descriptor that it keeps open
-        // itself; it neither allocates nor takes a lock.
-        unsafe {
-            command.pre_exec(move || {
-                rustix::io::fcntl_setfd(&*file, rustix::io::FdFlags::empty()).map_err(io::Error::from)
-            });
-        }
-        number
+        sys::handover::hand_down(command, Arc::clone(&self.file));
+        self.file.as_raw_fd()
+    }
+
+    /// Writes down for whom the lock is held, for those who wait for it: a bridge that inherited it. What an
+    /// earlier holder wrote stays until then, so it is to be checked against the process.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn note(&self, holder: &ProcessIdentity) -> io::Result<()> {
+        let mut text = serde_json::to_vec(holder)?;
+        text.push(b'\n');
+        self.file.set_len(0)?;
+        self.file.write_all_at(&text, 0)
     }
 
     /// A second handle of the same lock: it is free when both are gone.
@@ -198,6 +202,40 @@ impl AsFd for Contended {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.over.as_fd()
     }
+}
+
+/// What was noted in a lock's file, if anything.
+#[must_use]
+pub fn noted(path: &Path) -> Option<ProcessIdentity> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// The processes that took a lock and have not freed it, as far as the kernel tells: those that inherited it are not
+/// named, nor are those of other containers.
+pub(crate) fn holders(path: &Path) -> Vec<u32> {
+    let Ok(inode) = std::fs::metadata(path).map(|meta| meta.ino().to_string()) else { return Vec::new() };
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let held = |line: &str| {
+        // Number, FLOCK (or an arrow for those who wait), ADVISORY, WRITE, process, device and inode, range.
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = fields[..] else { return None };
+        file.rsplit(':').next().filter(|found| *found == inode)?;
+        pid.parse().ok()
+    };
+    locks.lines().filter_map(held).collect()
+}
+
+/// Whether a process has a lock's file open: without that it cannot hold the lock. `None` if the kernel does
+/// not tell.
+pub(crate) fn is_open_in(path: &Path, pid: u32) -> Option<bool> {
+    let wanted = std::fs::metadata(path).ok()?;
+    let mut descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    Some(descriptors.any(|descriptor| {
+        // Following the link leads to the open file itself, whatever it is called by now.
+        descriptor
+            .and_then(|descriptor| std::fs::metadata(descriptor.path()))
+            .is_ok_and(|file| (file.dev(), file.ino()) == (wanted.dev(), wanted.ino()))
+    }))
 }
 
 fn open(path: &Path) -> Result<File, HomeError> {
@@ -312,6 +350,23 @@ mod tests {
         let wait = Wait::at_most(Duration::from_secs(10));
         assert_eq!(wait.poll(&[(contended.as_fd(), PollFlags::IN)]).unwrap(), Woken::Ready);
         heir.wait().unwrap();
+    }
+
+    #[test]
+    fn a_note_says_who_and_the_process_table_whether_it_is_true() {
+        let (_dir, path) = file();
+        assert_eq!(noted(&path), None);
+        let held = Lock::try_acquire(&path).unwrap().unwrap();
+        assert_eq!((noted(&path), holders(&path)), (None, vec![std::process::id()]));
+        let me = ProcessIdentity::of_self().unwrap();
+        held.note(&ProcessIdentity { boot_id: "x".repeat(500), ..me.clone() }).unwrap();
+        held.note(&me).unwrap();
+        assert_eq!(noted(&path), Some(me.clone()));
+        assert_eq!(is_open_in(&path, me.pid), Some(true));
+        drop(held);
+        assert_eq!((noted(&path), holders(&path)), (Some(me.clone()), vec![]));
+        assert_eq!(is_open_in(&path, me.pid), Some(false));
+        assert_eq!(is_open_in(&path, 0), None);
     }
 
     #[test]

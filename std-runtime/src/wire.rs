@@ -184,6 +184,16 @@ pub enum Kind {
     InvalidRequest,
     /// The server or this build does not do that.
     Unsupported,
+    /// The server's answer is no message.
+    InvalidAnswer,
+    /// The state could not be written, so the server was not started.
+    NotPersisted,
+    /// Processes of the last server cannot be ended.
+    Unkillable,
+    /// The server refused the credentials.
+    Unauthorized,
+    /// The server ended the session.
+    Expired,
     /// An error of the server's own (said by the caller, never by a bridge).
     ServerError,
     /// The bridge went away during the request (said by the caller, never by a bridge).
@@ -218,6 +228,11 @@ impl Kind {
             Self::Busy => "busy",
             Self::InvalidRequest => "invalid-request",
             Self::Unsupported => "unsupported",
+            Self::InvalidAnswer => "invalid-answer",
+            Self::NotPersisted => "not-persisted",
+            Self::Unkillable => "unkillable",
+            Self::Unauthorized => "unauthorized",
+            Self::Expired => "expired",
             Self::ServerError => "server-error",
             Self::BridgeLost => "bridge-lost",
             Self::Interrupted => "interrupted",
@@ -350,4 +365,18 @@ pub struct Failed {
     /// The last lines of the server's stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_of_the_core_has_a_word_here() {
+        for cause in drowse_core::link::Cause::ALL {
+            let kind: Kind = serde_json::from_value(cause.kind().into()).unwrap();
+            assert_ne!(kind, Kind::Unknown, "{cause:?}");
+            assert_eq!(kind.as_str(), cause.kind());
+        }
+    }
 }

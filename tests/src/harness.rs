@@ -38,7 +38,7 @@ pub const ERAS: [&str; 2] = ["legacy", "modern"];
 /// # Panics
 /// If the test fails in either.
 pub fn in_both_eras(test: impl Fn(&'static str) + Sync) {
-    at_once(ERAS.map(|era| (era, era)), |era| test(era));
+    at_once(ERAS.map(|era| (era, era)), test);
 }
 
 /// Runs a test for each of several cases, all at once, in threads that have the cases' names.

@@ -2,5 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
 
 mod matrix {
+    mod activity;
+    mod answers;
+    mod eras;
+    mod harness;
     mod idle;
+    mod lines;
+    mod never_twice;
+    mod socket;
 }

@@ -2,6 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "races/commands.rs"]
+mod commands;
+
 use drowse_tests::race::chance;
 use drowse_tests::race::rounds::{Plan, Tally, run};
 

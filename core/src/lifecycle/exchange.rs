@@ -135,4 +135,6 @@ pub enum Unavailable {
     Unauthorized,
     /// It ended the session, and a fresh one is not wanted.
     Expired,
+    /// Processes of the last generation were killed and are still there.
+    Unkillable,
 }

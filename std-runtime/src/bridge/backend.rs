@@ -11,6 +11,8 @@ use drowse_core::era::Revision;
 use drowse_core::lifecycle::{Exit, Record};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::wire::Kind;
+
 /// A future on the bridge's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
@@ -68,8 +70,8 @@ pub struct Facts {
 /// Why the first start failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
-    /// The server was too slow, not unwilling.
-    pub timed_out: bool,
+    /// Why, as a word.
+    pub kind: Kind,
     /// Why, for people.
     pub message: String,
     /// The last lines of its stderr.

@@ -5,6 +5,8 @@ use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::server::StartError;
 use serde_json::{Value, json};
 
+use crate::wire::Kind;
+
 /// The JSON-RPC code of all errors that drowse itself reports; `data.drowse.kind` tells them apart. It lies outside
 /// the range that JSON-RPC and MCP reserve (basic/index, Error Codes).
 pub(super) const CODE: i32 = -31000;
@@ -61,6 +63,9 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
              make the directory writable"
                 .to_owned()
         }
+        Cause::Unkillable => "processes of the last server were killed and are still there, so no other was started: \
+                              look for them with `ps`, they may wait for a device or belong to another user"
+            .to_owned(),
         _ => "the request failed".to_owned(),
     };
     if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
@@ -71,7 +76,12 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
     if let (Cause::BackingOff, Some(at)) = (failure.cause, around.retry_at_ms) {
         more.push(("retryAt", json!(at)));
     }
-    with_data(message, failure.cause.kind(), failure.ran.name(), more)
+    let kind = match failure.cause {
+        // The core does not know what it was not written to.
+        Cause::NotPersisted => Kind::Storage.as_str(),
+        cause => cause.kind(),
+    };
+    with_data(message, kind, failure.ran.name(), more)
 }
 
 /// Explains why an operation was not accepted.
@@ -81,6 +91,7 @@ pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Expla
         Unavailable::ShuttingDown => Cause::ShuttingDown,
         Unavailable::Unauthorized => Cause::Unauthorized,
         Unavailable::Expired => Cause::Expired,
+        Unavailable::Unkillable => Cause::Unkillable,
     };
     failure(Failure { cause, ran: Ran::No }, around)
 }
@@ -104,9 +115,14 @@ pub(super) fn start_error(error: StartError, spawn: Option<&str>, connect_secs: 
             "the server did not answer the handshake within {connect_secs} s: is it an MCP server on stdio?"
         ),
         StartError::Negotiation(N::Ended) => {
-            "the server ended before it answered the handshake: see its stderr".to_owned()
+            "the server ended before it answered the handshake: run its command by hand to see why; it must stay in \
+             the foreground"
+                .to_owned()
         }
-        StartError::Negotiation(error) => error.to_string(),
+        StartError::Negotiation(error) if error == N::NoCommonVersion => {
+            format!("{error}: see whether its entry pins one (`mcpVersion`)")
+        }
+        StartError::Negotiation(error) => format!("{error}: is it an MCP server on stdio?"),
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct BridgeHost {
     home: Home,
     name: SessionName,
     launch: Launch,
+    /// The generation that `launch.marker` belongs to.
+    generation: u64,
     identity: ProcessIdentity,
     log: Option<SessionLog>,
     /// The beginning of a line of stderr whose end has not come.
@@ -51,6 +53,7 @@ impl BridgeHost {
                 env: config.env.clone(),
                 marker: String::new(),
             },
+            generation: config.generation,
             identity,
             log,
             partial: Vec::new(),
@@ -85,7 +88,9 @@ impl Host for BridgeHost {
             PublicState::Closed => State::Idle,
             other => state(other),
         };
-        if facts.record.state == PublicState::Connecting && !facts.record.ended {
+        if facts.record.generation != self.generation {
+            // A generation keeps its marker for as long as anything of it may live.
+            self.generation = facts.record.generation;
             self.launch.marker = process::new_marker();
         }
         let record = StateRecord {
@@ -156,9 +161,8 @@ impl Host for BridgeHost {
                 fault::point("B5-said");
             }
             Err(failure) => {
-                let kind = if failure.timed_out { Kind::Timeout } else { Kind::StartFailed };
                 self.report(&StartReport::Failed(Failed {
-                    kind,
+                    kind: failure.kind,
                     message: failure.message.clone(),
                     stderr: failure.stderr.clone(),
                 }));

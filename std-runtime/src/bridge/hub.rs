@@ -27,6 +27,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
+use crate::wire::Kind;
+
 use super::backend::{Backend, Control, Facts, Host, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
@@ -41,6 +43,8 @@ const SERVER_BACKLOG: usize = 1 << 20;
 const DRAIN: usize = 512;
 /// How long a connection that is over may take to read what was said last.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// Above this backlog a caller is not read from.
+const CLIENT_BACKLOG: usize = 1 << 20;
 /// How much of the server's stderr is kept for error messages.
 const STDERR_TAIL: usize = 4 << 10;
 
@@ -125,6 +129,7 @@ struct Connection {
     front: Front,
     outlet: Outlet,
     closed: Rc<Notify>,
+    _flusher: Task,
 }
 
 struct Running {
@@ -133,6 +138,22 @@ struct Running {
     control: Rc<dyn Control>,
     /// The end of the tree is awaited.
     awaited: bool,
+    _flusher: Task,
+}
+
+/// A task that ends with what it serves.
+struct Task(tokio::task::JoinHandle<()>);
+
+impl Task {
+    fn spawn(future: impl Future<Output = ()> + 'static) -> Self {
+        Self(spawn_local(future))
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// What a connection does next.
@@ -218,7 +239,7 @@ impl Hub {
     pub async fn flushed(&self) {
         let ids: Vec<u64> = self.0.inner.borrow().connections.keys().copied().collect();
         for id in ids {
-            self.flush_connection(id).await;
+            self.backlog_at_most(id, 0).await;
         }
     }
 
@@ -235,21 +256,9 @@ impl Hub {
         writer: impl AsyncWrite + 'static,
     ) {
         let Some((id, closed)) = self.add_connection(writer) else { return };
-        let mut intake = Intake::new(self.0.limit);
-        'connection: loop {
-            while let Some(frame) = intake.decoder.poll_frame() {
-                loop {
-                    match self.client_frame(id, &frame) {
-                        Flow::Next => break,
-                        Flow::Wait => self.0.room.notified().await,
-                        Flow::Close => break 'connection,
-                    }
-                }
-            }
-            tokio::select! {
-                more = intake.read(&mut reader) => if !matches!(more, Ok(true)) { break },
-                () = closed.notified() => break,
-            }
+        tokio::select! {
+            () = self.read_connection(id, &mut reader) => {}
+            () = closed.notified() => {}
         }
         self.with(|hub, inner, now| {
             // A caller that went away does not want its answers.
@@ -259,8 +268,76 @@ impl Hub {
             hub.drive(inner, None);
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
-        let _ = tokio::time::timeout(GOODBYE, self.flush_connection(id)).await;
+        let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
         self.with(|_, inner, _| inner.connections.remove(&id));
+    }
+
+    async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
+        let mut intake = Intake::new(self.0.limit);
+        loop {
+            while let Some(frame) = intake.decoder.poll_frame() {
+                match self.client_frame(id, &frame) {
+                    Flow::Next => {}
+                    Flow::Close => return,
+                    Flow::Wait => {
+                        let Frame::Line(line) = frame else { continue };
+                        let line = line.to_vec();
+                        if !self.wait_for_room(id, &line, &mut intake, reader).await {
+                            return;
+                        }
+                    }
+                }
+                // Who does not read its answers is not read from.
+                if self.client_backlog(id) > CLIENT_BACKLOG {
+                    self.backlog_at_most(id, CLIENT_BACKLOG).await;
+                }
+            }
+            if !matches!(intake.read(reader).await, Ok(true)) {
+                return;
+            }
+        }
+    }
+
+    /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
+    /// then `false`.
+    async fn wait_for_room(
+        &self,
+        id: u64,
+        line: &[u8],
+        intake: &mut Intake,
+        reader: &mut (impl AsyncRead + Unpin),
+    ) -> bool {
+        loop {
+            tokio::select! {
+                () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
+                    Flow::Next => return true,
+                    Flow::Close => return false,
+                    Flow::Wait => {}
+                },
+                more = intake.read(reader), if intake.decoder.pending() < CLIENT_BACKLOG => {
+                    if !matches!(more, Ok(true)) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn client_backlog(&self, id: u64) -> usize {
+        self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.outlet.backlog())
+    }
+
+    /// Waits until no more than `size` bytes are left to be written on a connection, or it is broken or gone.
+    async fn backlog_at_most(&self, id: u64, size: usize) {
+        loop {
+            let eased = match self.0.inner.borrow().connections.get(&id) {
+                Some(Connection { outlet, .. }) if outlet.backlog() > size && !outlet.is_broken() => {
+                    outlet.eased()
+                }
+                _ => return,
+            };
+            eased.notified().await;
+        }
     }
 
     fn with<T>(&self, act: impl FnOnce(&Self, &mut Inner, Instant) -> T) -> T {
@@ -299,7 +376,7 @@ impl Hub {
     }
 
     fn add_connection(&self, writer: impl AsyncWrite + 'static) -> Option<(u64, Rc<Notify>)> {
-        let (id, closed, wake) = self.with(|_, inner, _| {
+        self.with(|hub, inner, _| {
             if inner.retired {
                 return None;
             }
@@ -307,29 +384,34 @@ impl Hub {
             inner.next_connection += 1;
             let outlet = Outlet::new(writer);
             let (closed, wake) = (Rc::new(Notify::new()), outlet.wake());
-            let connection = Connection { front: Front::new(), outlet, closed: Rc::clone(&closed) };
+            let hub = hub.clone();
+            let flusher = Task::spawn(async move {
+                loop {
+                    wake.notified().await;
+                    hub.flush(|inner| {
+                        inner.connections.get_mut(&id).map(|connection| &mut connection.outlet)
+                    })
+                    .await;
+                }
+            });
+            let connection =
+                Connection { front: Front::new(), outlet, closed: Rc::clone(&closed), _flusher: flusher };
             inner.connections.insert(id, connection);
-            Some((id, closed, wake))
-        })?;
-        let hub = self.clone();
-        spawn_local(async move {
-            while hub.0.inner.borrow().connections.contains_key(&id) {
-                wake.notified().await;
-                hub.flush_connection(id).await;
-            }
-        });
-        Some((id, closed))
+            Some((id, closed))
+        })
     }
 
-    async fn flush_connection(&self, id: u64) {
+    /// Writes what gathered in an outlet, until that is empty, broken, or gone. Only its flushing task may do this: a
+    /// stream wakes one waiter.
+    async fn flush(&self, outlet: impl Fn(&mut Inner) -> Option<&mut Outlet>) {
         loop {
             let mut more = false;
             flush_once(|flush| {
                 let mut inner = self.0.inner.borrow_mut();
-                match inner.connections.get_mut(&id) {
-                    Some(connection) => {
-                        let poll = flush(&mut connection.outlet);
-                        more = connection.outlet.backlog() > 0;
+                match outlet(&mut inner) {
+                    Some(outlet) => {
+                        let poll = flush(outlet);
+                        more = outlet.backlog() > 0 && !outlet.is_broken();
                         poll
                     }
                     None => Poll::Ready(()),
@@ -339,6 +421,11 @@ impl Hub {
             if !more {
                 return;
             }
+            // Requests may be with the kernel now, and there may be room for more.
+            self.with(|hub, inner, _| {
+                inner.set_writable();
+                hub.drive(inner, None);
+            });
         }
     }
 
@@ -374,6 +461,11 @@ impl Hub {
                         "inFlight": inner.server.lifecycle().in_flight(),
                     }}});
                     connection.outlet.send(&[refused.to_string().as_bytes()], None);
+                    return Flow::Close;
+                }
+                Inbound::Leave => {
+                    inner.server.leave(now);
+                    hub.drive(inner, None);
                     return Flow::Close;
                 }
                 Inbound::Operation { operation, parts, token } => {
@@ -524,6 +616,7 @@ impl Hub {
         if record.state == PublicState::Connecting && !record.ended {
             inner.stderr.clear();
             inner.spawn_failure = None;
+            inner.failure = None;
         }
         if let Some(error) = inner.server.start_error() {
             let secs = inner.config.server.limits.connect.as_secs();
@@ -537,7 +630,8 @@ impl Hub {
         let facts = Facts {
             record,
             server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
-            revision: inner.revision,
+            // An era that did not hold is not remembered.
+            revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),
             crashes: crashes.times().iter().map(|at| at.as_millis()).collect(),
             retry_at: crashes.retry_at().map(Instant::as_millis),
             message: inner.failure.clone().filter(|_| unwell),
@@ -560,18 +654,21 @@ impl Hub {
         match inner.host.spawn(generation) {
             Ok(Backend { input, output, errors, control }) => {
                 let outlet = Outlet::new(input);
-                let wake = outlet.wake();
+                let broken = Rc::new(Notify::new());
+                let flusher =
+                    Task::spawn(self.clone().flush_server(generation, outlet.wake(), Rc::clone(&broken)));
                 inner.running = Some(Running {
                     generation,
                     input: Some(outlet),
                     control: Rc::clone(&control),
                     awaited: false,
+                    _flusher: flusher,
                 });
                 inner.server.handle_spawned(now);
                 let hub = self.clone();
-                spawn_local(async move { hub.read_server(generation, output, errors, control).await });
-                let hub = self.clone();
-                spawn_local(async move { hub.flush_server(generation, wake).await });
+                spawn_local(async move {
+                    hub.read_server(generation, output, errors, control, broken).await;
+                });
             }
             Err(text) => {
                 inner.host.note(&text);
@@ -613,10 +710,14 @@ impl Hub {
         }
         if !inner.started {
             inner.started = true;
-            let timed_out =
-                inner.server.start_error() == Some(StartError::Negotiation(NegotiationError::TimedOut));
+            let kind = match inner.server.start_error() {
+                // The server was too slow, not unwilling.
+                Some(StartError::Negotiation(NegotiationError::TimedOut)) => Kind::Timeout,
+                Some(StartError::NotPersisted) => Kind::Storage,
+                _ => Kind::StartFailed,
+            };
             let failure = StartFailure {
-                timed_out,
+                kind,
                 message: inner
                     .failure
                     .clone()
@@ -658,6 +759,7 @@ impl Hub {
         mut output: Box<dyn AsyncRead + Unpin>,
         errors: Option<Box<dyn AsyncRead + Unpin>>,
         control: Rc<dyn Control>,
+        broken: Rc<Notify>,
     ) {
         let mut intake = Intake::new(self.0.limit);
         let mut errors = Errors { reader: errors, buffer: [0; 4096] };
@@ -673,13 +775,21 @@ impl Hub {
                     if !matches!(more, Ok(true)) {
                         output_ended = true;
                         self.last_frame(generation, &mut intake);
+                        // Who ends closes both pipes, and its last words explain what is reported now.
+                        self.drain_errors(&mut errors).await;
                         self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
                     }
                 }
                 bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+                // Biased: by now its output has nothing more to read.
+                () = broken.notified() => {
+                    self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
+                }
             }
         }
         // It wrote all this before it ended, so it is in the pipes; what comes later is of somebody else who holds them.
+        // Where it ended before this task first ran, the runtime has not looked at the pipes yet.
+        tokio::task::yield_now().await;
         for _ in 0..DRAIN {
             if output_ended || !matches!(at_once(intake.read(&mut output)).await, Some(Ok(true))) {
                 break;
@@ -689,13 +799,19 @@ impl Hub {
         if !output_ended {
             self.last_frame(generation, &mut intake);
         }
-        for _ in 0..DRAIN {
-            match at_once(errors.read()).await {
-                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
-                None => break,
-            }
-        }
+        self.drain_errors(&mut errors).await;
         if let Some(exit) = exit {
+            self.with(|_, inner, _| {
+                if inner.server.state().is_awake() {
+                    let how = match exit {
+                        Exit::Status(status) => format!("exit status {status}"),
+                        Exit::Signal(signal) => format!("signal {signal}"),
+                    };
+                    let text = format!("the server ended by itself ({how})");
+                    inner.host.note(&text);
+                    inner.failure = Some(text);
+                }
+            });
             self.with_generation(generation, |inner, now| inner.server.handle_exited(now, exit));
         }
         // The rest of the tree may still have something to say, until it is gone.
@@ -705,6 +821,16 @@ impl Hub {
                 biased;
                 () = &mut gone => return,
                 bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+            }
+        }
+    }
+
+    /// Takes what stands in the pipe of the server's errors by now.
+    async fn drain_errors(&self, errors: &mut Errors) {
+        for _ in 0..DRAIN {
+            match at_once(errors.read()).await {
+                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
+                None => break,
             }
         }
     }
@@ -721,40 +847,26 @@ impl Hub {
         }
     }
 
-    async fn flush_server(&self, generation: u64, wake: Rc<Notify>) {
-        let present = |inner: &Inner| {
-            inner
-                .running
-                .as_ref()
-                .is_some_and(|running| running.generation == generation && running.input.is_some())
-        };
+    async fn flush_server(self, generation: u64, wake: Rc<Notify>, broken: Rc<Notify>) {
         loop {
             wake.notified().await;
-            let mut more = true;
-            while more {
-                if !present(&self.0.inner.borrow()) {
-                    return;
+            self.flush(|inner| {
+                inner
+                    .running
+                    .as_mut()
+                    .filter(|running| running.generation == generation)
+                    .and_then(|running| running.input.as_mut())
+            })
+            .await;
+            self.with(|hub, inner, _| {
+                inner.set_writable();
+                hub.drive(inner, None);
+                let input = inner.running.as_ref().and_then(|running| running.input.as_ref());
+                if input.is_some_and(Outlet::is_broken) {
+                    // What it wrote before it closed its input is read first.
+                    broken.notify_one();
                 }
-                let mut broken = false;
-                flush_once(|flush| {
-                    let mut inner = self.0.inner.borrow_mut();
-                    match inner.running.as_mut().and_then(|running| running.input.as_mut()) {
-                        Some(input) => {
-                            let poll = flush(input);
-                            more = input.backlog() > 0;
-                            broken = input.is_broken();
-                            poll
-                        }
-                        None => Poll::Ready(()),
-                    }
-                })
-                .await;
-                if broken {
-                    self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
-                    return;
-                }
-                self.with_generation(generation, |inner, _| inner.set_writable());
-            }
+            });
         }
     }
 
@@ -792,6 +904,8 @@ impl Hub {
             Outcome::Handshake(span) => {
                 inner.handshake = Some(span.of(line).to_vec());
             }
+            // A server that asks and does not read is not answered for ever.
+            Outcome::Pong { .. } | Outcome::Decline { .. } if inner.input_backlog() > SERVER_BACKLOG => {}
             Outcome::Pong { id } => {
                 let mut buffer = vec![0; id.len() + 64];
                 if let Ok(bytes) = message::empty_result(id.of(line), &mut buffer) {
@@ -873,13 +987,13 @@ impl Inner {
         self.set_writable();
     }
 
+    fn input_backlog(&self) -> usize {
+        let input = self.running.as_ref().and_then(|running| running.input.as_ref());
+        input.map_or(0, Outlet::backlog)
+    }
+
     fn set_writable(&mut self) {
-        let full = self
-            .running
-            .as_ref()
-            .and_then(|running| running.input.as_ref())
-            .is_some_and(|input| input.backlog() > SERVER_BACKLOG);
-        self.server.set_writable(!full);
+        self.server.set_writable(self.input_backlog() <= SERVER_BACKLOG);
     }
 
     fn send_request(&mut self, key: Key, revision: Revision, current: Option<(Key, &[u8])>) {

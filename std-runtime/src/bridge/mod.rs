@@ -16,6 +16,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use drowse_core::era::{Pin, Revision};
 use drowse_core::lifecycle;
@@ -27,7 +28,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault;
-use crate::home::{Home, SessionName};
+use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
@@ -52,6 +53,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub fn serve() -> ExitCode {
     // Who starts a bridge may end with its terminal; the bridge does not.
     let _ = rustix::process::setsid();
+    // A limit on the size of files costs the log, or a start, but not the session.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let mut text = Vec::new();
     let config = io::stdin()
         .lock()
@@ -88,12 +91,13 @@ fn run(config: BridgeConfig, ready: File) -> Result<(), Refused> {
         let identity = ProcessIdentity::of_self().map_err(|error| ("looking at this process", error))?;
         Ok((prepared, runtime, identity))
     });
-    let (Prepared { home, name, log, lock, bridge_lock }, runtime, identity) = match prepared {
+    let (Prepared { home, name, log, lock, bridge_lock, listener }, runtime, identity) = match prepared {
         Ok(prepared) => prepared,
         Err((what, error)) => return Err((Some(ready), format!("{what}: {error}"))),
     };
     let host = BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock);
-    let outcome = tokio::task::LocalSet::new().block_on(&runtime, serve_session(&config, &home, &name, host));
+    let outcome =
+        tokio::task::LocalSet::new().block_on(&runtime, serve_session(&config, &home, &name, host, listener));
     // The lock B is the last thing to go: whoever waits for it finds nothing of us.
     drop(runtime);
     drop(bridge_lock);
@@ -106,9 +110,10 @@ struct Prepared {
     log: Option<SessionLog>,
     lock: OwnedFd,
     bridge_lock: Lock,
+    listener: std::os::unix::net::UnixListener,
 }
 
-/// B1, and making this process fit to own a server.
+/// B1 and B2, and making this process fit to own a server.
 fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static str, io::Error)> {
     use std::os::fd::AsRawFd;
     process::close_descriptors_from(3, &[config.lock_fd, ready.as_raw_fd()])
@@ -128,24 +133,22 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static st
     let bridge_lock = Lock::acquire(&home.bridge_lock(&name), wait)
         .map_err(|error| ("taking the session's lock", io::Error::other(error)))?;
     fault::point("B1");
-    Ok(Prepared { home, name, log, lock, bridge_lock })
+    let listener = listen(&home, &name).map_err(|error| {
+        let error = HomeError::io("listen at", &home.socket_file(&name), error);
+        ("listening on the session's socket", io::Error::other(error))
+    })?;
+    Ok(Prepared { home, name, log, lock, bridge_lock, listener })
 }
 
-/// B2 to D3.
+/// B3 to D3.
 async fn serve_session(
     config: &BridgeConfig,
     home: &Home,
     name: &SessionName,
     host: BridgeHost,
+    listener: std::os::unix::net::UnixListener,
 ) -> io::Result<()> {
-    let address = home.socket(name)?;
-    // The lock says that nobody listens there.
-    match std::fs::remove_file(address.as_path()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = bind(address.as_path())?;
-    fault::point("B2");
+    let listener = UnixListener::from_std(listener)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -173,19 +176,30 @@ async fn serve_session(
     }
     // D3. Whoever was not said hello to by now comes again.
     fault::point("D3");
-    let _ = std::fs::remove_file(address.as_path());
+    if let Ok(address) = home.socket(name) {
+        let _ = std::fs::remove_file(address.as_path());
+    }
     fault::point("D3-unlinked");
     drop(listener);
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     Ok(())
 }
 
-/// Only its owner may connect, from the first moment on.
-fn bind(path: &Path) -> io::Result<UnixListener> {
+/// B2. Only its owner may connect, from the first moment on.
+fn listen(home: &Home, name: &SessionName) -> io::Result<std::os::unix::net::UnixListener> {
+    let address = home.socket(name)?;
+    // The lock says that nobody listens there.
+    match std::fs::remove_file(address.as_path()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mask = rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o177));
-    let listener = UnixListener::bind(path);
+    let listener = std::os::unix::net::UnixListener::bind(address.as_path());
     rustix::process::umask(mask);
-    listener
+    let listener = listener?;
+    listener.set_nonblocking(true)?;
+    fault::point("B2");
+    Ok(listener)
 }
 
 fn is_ours(stream: &tokio::net::UnixStream) -> bool {

@@ -31,6 +31,8 @@ pub(super) struct Outlet {
     given: u64,
     failed: bool,
     wake: Rc<Notify>,
+    /// Told when the backlog became shorter, or the stream broke.
+    eased: Rc<Notify>,
 }
 
 impl Outlet {
@@ -43,12 +45,18 @@ impl Outlet {
             given: 0,
             failed: false,
             wake: Rc::new(Notify::new()),
+            eased: Rc::new(Notify::new()),
         }
     }
 
     /// Told when there is something to flush.
     pub(super) fn wake(&self) -> Rc<Notify> {
         Rc::clone(&self.wake)
+    }
+
+    /// Told when the backlog became shorter, or the stream broke.
+    pub(super) fn eased(&self) -> Rc<Notify> {
+        Rc::clone(&self.eased)
     }
 
     /// How much waits to be written.
@@ -78,12 +86,14 @@ impl Outlet {
         while self.backlog.is_empty() && taken < total {
             let slices: Vec<IoSlice<'_>> = rest(parts, taken).map(IoSlice::new).collect();
             match self.writer.as_mut().poll_write_vectored(&mut context, &slices) {
-                Poll::Ready(Ok(n)) if n > 0 => taken += n,
+                Poll::Ready(Ok(n)) if n > 0 => {
+                    taken += n;
+                    self.written += n as u64;
+                }
                 Poll::Ready(Ok(_) | Err(_)) => return self.fail(),
                 Poll::Pending => break,
             }
         }
-        self.written += taken as u64;
         if taken < total {
             for part in rest(parts, taken) {
                 self.backlog.extend(part);
@@ -112,6 +122,7 @@ impl Outlet {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     self.written += n as u64;
                     self.backlog.drain(..n);
+                    self.eased.notify_waiters();
                     return Poll::Ready(());
                 }
                 Poll::Ready(Ok(_) | Err(_)) => self.fail(),
@@ -128,6 +139,7 @@ impl Outlet {
         self.failed = true;
         self.backlog = VecDeque::new();
         self.wake.notify_one();
+        self.eased.notify_waiters();
     }
 }
 

@@ -1,12 +1,14 @@
 //! Operations on a session: C2 of the wake protocol.
 //!
 //! Owns the rule that nothing runs twice: an operation is sent again only where it is known that it did not
-//! run. The bridge owns its time-out; here is only a guard against a bridge that is dead and still there.
+//! run, or only reads by definition. The bridge owns its time-out; here is only a guard against a bridge that is
+//! dead and still there.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use drowse_core::method::Method;
 use rustix::event::PollFlags;
 
 use super::error::CallError;
@@ -48,6 +50,8 @@ impl<'a> Caller<'a> {
         let id = self.next_id;
         self.next_id += 1;
         let line = request_line(id, &request)?;
+        let only_reads = Method::from_name(request.method).only_reads();
+        let mut reissued = false;
         let mut present = Present::Use;
         for _ in 0..MAX_ROUNDS {
             let mut link = match self.link.take().and_then(usable) {
@@ -62,9 +66,14 @@ impl<'a> Caller<'a> {
                     self.link = Some(link);
                     return answer;
                 }
-                Exchange::Failed(error) => return Err(error),
+                // Once, as it may be what the bridge died of.
+                Exchange::Lost(_) if only_reads && !reissued => {
+                    reissued = true;
+                    present = Present::Use;
+                }
+                Exchange::Lost(error) | Exchange::Failed(error) => return Err(error),
                 Exchange::DidNotRun => present = Present::Use,
-                Exchange::ShuttingDown => present = Present::Avoid,
+                Exchange::ShuttingDown => present = Present::UseOther(link.bridge()),
             }
         }
         Err(CallError::BridgeFailed {
@@ -86,7 +95,7 @@ impl<'a> Caller<'a> {
                 self.link = Some(link);
                 answer
             }
-            Exchange::Failed(error) => Err(error),
+            Exchange::Lost(error) | Exchange::Failed(error) => Err(error),
             Exchange::DidNotRun | Exchange::ShuttingDown => Err(gone),
         }
     }
@@ -95,12 +104,14 @@ impl<'a> Caller<'a> {
         self.sent += 1;
         let mut operation = Operation {
             id,
+            only_reads: Method::from_name(request.method).only_reads(),
             number: self.sent,
             line,
             written: 0,
             broken: false,
             goaway: None,
             since: Instant::now(),
+            timeout: request.timeout,
             guard: None,
         };
         fault::point("C2");
@@ -138,7 +149,7 @@ impl<'a> Caller<'a> {
                 CallError::Deadline { during, ran: operation.ran() }
             }
             Ok(Woken::Deadline) if operation.guard.is_none() => {
-                operation.guard = Some(operation.since + self.longest_call());
+                operation.guard = Some(operation.since + self.longest_call(operation.timeout));
                 return None;
             }
             Ok(Woken::Deadline) => {
@@ -151,12 +162,15 @@ impl<'a> Caller<'a> {
     }
 
     /// When even the slowest operation on a sleeping session must have been answered by a living bridge.
-    fn longest_call(&self) -> Duration {
+    fn longest_call(&self, timeout: Option<Duration>) -> Duration {
         let settings = match record::read_session(self.sessions.home(), &self.name) {
             Ok(Some(record)) => record.settings,
             _ => Settings::default(),
         };
-        settings.max_timeout() + settings.connect_timeout() + settings.stop_limit() + MARGIN
+        settings.max_timeout().max(timeout.unwrap_or_default())
+            + settings.connect_timeout()
+            + settings.stop_limit()
+            + MARGIN
     }
 }
 
@@ -164,17 +178,21 @@ impl<'a> Caller<'a> {
 enum Exchange {
     /// The connection can be used again.
     Answered(Result<Reply, CallError>),
+    /// The bridge is gone, and with it what became of it.
+    Lost(CallError),
     /// It will not be sent again.
     Failed(CallError),
     /// It certainly did not run.
     DidNotRun,
-    /// It did not run, because the bridge is going away for good.
+    /// It did not run, or it does not matter whether it did, because the bridge is going away for good.
     ShuttingDown,
 }
 
 /// One operation on one connection.
 struct Operation<'a> {
     id: u64,
+    /// It may be issued anew even if it ran.
+    only_reads: bool,
     /// Its place among the requests on this connection, from 1.
     number: u64,
     line: &'a [u8],
@@ -184,6 +202,8 @@ struct Operation<'a> {
     broken: bool,
     goaway: Option<u64>,
     since: Instant,
+    /// The time-out that it brings itself.
+    timeout: Option<Duration>,
     /// When the bridge counts as dead, once that is known.
     guard: Option<Instant>,
 }
@@ -250,7 +270,7 @@ impl Operation<'_> {
                 Some(Exchange::Answered(Ok(Reply { line, result })))
             }
             Ok(Incoming::Error { id, error, data }) if id == self.id => Some(match data {
-                Some(data) if data.kind == Kind::ShuttingDown && data.ran == Ran::No => {
+                Some(data) if data.kind == Kind::ShuttingDown && (data.ran == Ran::No || self.only_reads) => {
                     Exchange::ShuttingDown
                 }
                 Some(data) => Exchange::Answered(Err(CallError::Failed { data: Box::new(data), error })),
@@ -284,7 +304,7 @@ impl Operation<'_> {
             Some(_) => "it ended without an answer",
             None => "it ended without a word",
         };
-        Exchange::Failed(CallError::BridgeLost { name: name.clone(), what: what.to_owned() })
+        Exchange::Lost(CallError::BridgeLost { name: name.clone(), what: what.to_owned() })
     }
 
     /// Tells the bridge that nobody waits any more, if it can be told without waiting. If not, the end of the
@@ -327,12 +347,14 @@ mod tests {
         let line = vec![b'x'; size];
         let mut operation = Operation {
             id: 1,
+            only_reads: false,
             number: 1,
             line: &line,
             written: 0,
             broken: false,
             goaway: None,
             since: Instant::now(),
+            timeout: None,
             guard: None,
         };
         let mut request = Request { method: "m", params: "", timeout: None, progress: None };
@@ -364,7 +386,7 @@ mod tests {
     fn one_of_which_some_bytes_were_taken_may_have_run() {
         let (outcome, written) = outcome(8 << 20, drop);
         assert!((1..8 << 20).contains(&written));
-        let Exchange::Failed(error) = outcome else { panic!("not failed") };
+        let Exchange::Lost(error) = outcome else { panic!("not failed") };
         assert_eq!(error.ran(), Some(Ran::Unknown));
     }
 

@@ -9,14 +9,14 @@ use super::error::CallError;
 use super::link::{Greeting, Link};
 use super::pin::{Environment, Pinned, change, differs, pin, pin_again, same_target};
 use super::start::Started;
-use super::wake::{Met, NotMet, Present, known_if_readable};
+use super::wake::{MAX_STARTS, Met, NotMet, Present, known_if_readable};
 use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
 use crate::credential;
 use crate::home::SessionName;
 use crate::lock::Lock;
 use crate::record::{self, SessionRecord, StateRecord};
 use crate::wait::Wait;
-use crate::wire::METHOD_INFO;
+use crate::wire::{Failed, Kind, METHOD_INFO};
 
 /// How long a bridge that said that it is ready may take to answer a hello.
 const GREETING: Duration = Duration::from_secs(10);
@@ -35,7 +35,11 @@ impl Sessions {
             _ => None,
         };
         self.home.prepare()?;
-        let lock = self.lock(name, wait)?;
+        let settings = match &pinned {
+            Some(pinned) => pinned.record.settings.clone(),
+            None => self.record(name).map(|record| record.settings).unwrap_or_default(),
+        };
+        let lock = self.lock(name, &settings, wait)?;
         match record::read_session(&self.home, name)? {
             Some(record) => self.connect_existing(wanted, record, lock, wait),
             None => {
@@ -59,9 +63,9 @@ impl Sessions {
         if !self.home.check()? {
             return Err(self.no_session(name));
         }
-        self.record(name)?;
+        let settings = self.record(name)?.settings;
         self.home.prepare()?;
-        let lock = self.lock(name, wait)?;
+        let lock = self.lock(name, &settings, wait)?;
         let record = self.record(name)?;
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         // Before anything is ended: a broken entry leaves the server that runs alone.
@@ -144,16 +148,19 @@ impl Sessions {
             let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
             return Ok(done(Outcome::Restarted, Some(info)));
         }
-        match self.meet(name, &lock, &new.record, Present::Use, wait).map_err(settle)? {
+        match self.meet(name, lock, &new.record, Present::Use, wait).map_err(settle)? {
             Met::Running(link) => {
-                drop(lock);
                 // From here on like any other caller: the bridge may fall asleep at this very moment.
                 let info = Caller::on(self, name, wait, link).call(info_request())?;
                 Ok(done(Outcome::AlreadyAwake, Some(info)))
             }
             Met::Started(bridge) => {
                 bridge.release();
-                drop(lock);
+                let info = Caller::new(self, name, wait).call(info_request())?;
+                Ok(done(Outcome::Woken, Some(info)))
+            }
+            // Another may do better.
+            Met::Gone(_) => {
                 let info = Caller::new(self, name, wait).call(info_request())?;
                 Ok(done(Outcome::Woken, Some(info)))
             }
@@ -168,10 +175,16 @@ impl Sessions {
         record: &SessionRecord,
         wait: Wait<'_>,
     ) -> Result<Reply, NotMet> {
-        let bridge = match self.meet(name, lock, record, Present::Avoid, wait)? {
-            Met::Started(bridge) => Some(Box::new(bridge)),
-            // Cannot be: it was to be avoided.
-            Met::Running(_) => None,
+        let mut starts = 0;
+        let bridge = loop {
+            starts += 1;
+            match self.meet(name, lock.share(), record, Present::Avoid, wait)? {
+                Met::Started(bridge) => break Some(Box::new(bridge)),
+                // Cannot be: it was to be avoided.
+                Met::Running(_) => break None,
+                Met::Gone(error) if starts == MAX_STARTS => return Err(error.into()),
+                Met::Gone(_) => {}
+            }
         };
         let asked = self.greet_started(name, wait).and_then(|link| {
             // On this link only: whoever waits for L must not find us waiting for it.
@@ -184,8 +197,22 @@ impl Sessions {
                 }
                 Ok(info)
             }
-            Err(error) => Err(NotMet { error, bridge }),
+            Err(error) => Err(NotMet { error: self.lost_at_once(name, error), bridge }),
         }
+    }
+
+    /// Why nothing came of a bridge that was ready: mostly that its server ended right then.
+    fn lost_at_once(&self, name: &SessionName, error: CallError) -> CallError {
+        let lost = match &error {
+            CallError::BridgeLost { .. } | CallError::BridgeFailed { .. } => true,
+            error => error.kind() == Kind::ServerLost,
+        };
+        let known = known_if_readable(self, name).ok().flatten();
+        let Some(known) = known.filter(|known| lost && !known.state.is_awake()) else { return error };
+        let message = "the server ended as soon as it had answered the handshake: run its command by hand to see \
+                       why; it must stay in the foreground";
+        let report = Failed { kind: Kind::StartFailed, message: message.to_owned(), stderr: known.stderr };
+        CallError::StartFailed { name: name.clone(), report }
     }
 
     fn greet_started(&self, name: &SessionName, wait: Wait<'_>) -> Result<Link, CallError> {

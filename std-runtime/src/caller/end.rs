@@ -38,9 +38,9 @@ impl Sessions {
         if !self.home.check()? {
             return Err(self.no_session(name));
         }
-        self.settings_to_close(name)?;
+        let settings = self.settings_to_close(name)?;
         self.home.prepare()?;
-        let _lock = self.lock(name, wait)?;
+        let _lock = self.lock(name, &settings, wait)?;
         let settings = self.settings_to_close(name)?;
         self.end_with(name, &settings, Ending::Removed, wait)
     }
@@ -71,7 +71,7 @@ impl Sessions {
 
     fn clean_one(&self, name: &SessionName, all: bool, wait: Wait<'_>) -> Result<bool, CallError> {
         let lock = if all {
-            Some(self.lock(name, wait)?)
+            Some(self.lock(name, &self.settings_to_close(name).unwrap_or_default(), wait)?)
         } else {
             // Somebody is starting or closing it right now: then it is not left over.
             Lock::try_acquire(&self.home.start_lock(name))?

@@ -133,6 +133,20 @@ pub enum CallError {
         /// The lock.
         path: PathBuf,
     },
+    /// The bridge runs in another container that shares this home, and does not answer. Its number means nothing
+    /// here.
+    #[error(
+        "{name} is served from another container that shares this home (process {pid} there), which does not answer \
+         and holds {}: end it there, then try again", path.display()
+    )]
+    Elsewhere {
+        /// The session.
+        name: SessionName,
+        /// The bridge's number in its own container.
+        pid: u32,
+        /// The lock that it holds.
+        path: PathBuf,
+    },
     /// What a killed bridge left behind cannot be ended, so nothing is started beside it.
     #[error("{name} cannot be started: {source}; end it, then try again")]
     Leftover {
@@ -197,7 +211,11 @@ impl CallError {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Home(_) | Self::Record(_) | Self::Wedged { .. } | Self::Leftover { .. } => Kind::Storage,
+            Self::Home(_)
+            | Self::Record(_)
+            | Self::Wedged { .. }
+            | Self::Elsewhere { .. }
+            | Self::Leftover { .. } => Kind::Storage,
             Self::Config(_) | Self::NotText { .. } => Kind::Config,
             Self::NoSession { .. } => Kind::NoSession,
             Self::NameTaken { .. } => Kind::NameTaken,
@@ -261,9 +279,13 @@ impl CallError {
             | Kind::BackingOff
             | Kind::TooLarge
             | Kind::Unsupported
+            | Kind::InvalidAnswer
+            | Kind::Unkillable
+            | Kind::Expired
             | Kind::Unknown => ExitClass::Server,
+            Kind::Unauthorized => ExitClass::Authorization,
             Kind::NoSession | Kind::NameTaken | Kind::Config | Kind::InvalidRequest => ExitClass::Usage,
-            Kind::Storage => ExitClass::Network,
+            Kind::Storage | Kind::NotPersisted => ExitClass::Network,
         }
     }
 }

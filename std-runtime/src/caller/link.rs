@@ -105,7 +105,18 @@ fn connect(
                     _ => {}
                 }
             }
-            Err(_) => return Ok(Ok(None)),
+            // No socket, nobody behind it, no room in its queue, or something that is no socket at all.
+            Err(
+                Errno::NOENT
+                | Errno::CONNREFUSED
+                | Errno::CONNRESET
+                | Errno::AGAIN
+                | Errno::NOTSOCK
+                | Errno::NOTDIR
+                | Errno::PROTOTYPE,
+            ) => return Ok(Ok(None)),
+            // Our own trouble, which says nothing about the bridge.
+            Err(e) => return Err(e.into()),
         }
     }
 }
@@ -123,9 +134,12 @@ impl Unanswered {
             if let Some(line) = self.lines.next_line() {
                 let answer = serde_json::from_slice(self.lines.get(line));
                 return match answer {
-                    Ok(Envelope { drowse: BridgeHello::Hello(_) }) => {
-                        Greeting::Welcome(Link { socket: self.socket, lines: self.lines, ended: false })
-                    }
+                    Ok(Envelope { drowse: BridgeHello::Hello(welcome) }) => Greeting::Welcome(Link {
+                        socket: self.socket,
+                        lines: self.lines,
+                        bridge: welcome.pid,
+                        ended: false,
+                    }),
                     Ok(Envelope { drowse: BridgeHello::Refused(refused) }) => Greeting::Refused(refused),
                     Err(_) => Greeting::Absent,
                 };
@@ -150,6 +164,7 @@ impl AsFd for Unanswered {
 pub(super) struct Link {
     socket: OwnedFd,
     lines: LineBuffer,
+    bridge: u32,
     ended: bool,
 }
 
@@ -157,7 +172,12 @@ impl Link {
     #[cfg(test)]
     pub(super) fn over(socket: std::os::unix::net::UnixStream) -> Self {
         socket.set_nonblocking(true).unwrap();
-        Self { socket: socket.into(), lines: LineBuffer::default(), ended: false }
+        Self { socket: socket.into(), lines: LineBuffer::default(), ended: false, bridge: 0 }
+    }
+
+    /// The process at the other end, by its own account.
+    pub(super) fn bridge(&self) -> u32 {
+        self.bridge
     }
 
     /// Gives bytes to the kernel, as many as it takes now.

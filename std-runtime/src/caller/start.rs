@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Seek, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,8 +21,9 @@ use crate::config::ConfigError;
 use crate::credential::Credentials;
 use crate::expand::expand;
 use crate::fault;
-use crate::home::{Home, SessionName};
+use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
+use crate::process::ProcessIdentity;
 use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, StateRecord};
 use crate::sys::pidfd::PidFd;
 use crate::wait::{Wait, Woken};
@@ -83,7 +85,7 @@ impl Launch for BridgeProgram {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdout(their_report);
         // Its last words, should it panic before it has a log of its own.
-        let log = File::options().append(true).create(true).open(log);
+        let log = File::options().append(true).create(true).mode(0o600).open(log);
         command.stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
         config.lock_fd = lock.hand_down(&mut command);
         command.stdin(document(config)?);
@@ -142,40 +144,47 @@ impl Started {
 
 /// What became of a start.
 pub(super) enum Report {
+    /// It serves.
     Ready(Started),
-    /// It said that it failed, or went without a word.
-    Failed {
-        error: CallError,
-        bridge: Started,
-    },
+    /// It said that it failed, or did not say anything for too long and was ended.
+    Failed { error: CallError, bridge: Started },
+    /// It ended without a word. Nothing ran, and another one may do better.
+    Gone(CallError),
     /// The caller would not wait longer. The bridge goes on.
-    Cut {
-        error: CallError,
-        bridge: Started,
-    },
+    Cut { error: CallError, bridge: Started },
 }
 
-/// Starts a bridge and waits for its report. `patience` is when even a bridge that reports nothing counts as
-/// failed.
+/// Starts a bridge and waits for its report. From the start on its own copy of L does the work, so that a
+/// starter that is stopped is in nobody's way. `limit` is when a bridge that reports nothing counts as wedged,
+/// and is ended: it is our own child.
 pub(super) fn start(
     launcher: &dyn Launch,
     home: &Home,
     name: &SessionName,
     mut config: BridgeConfig,
-    lock: &Lock,
-    patience: Instant,
+    lock: Lock,
+    limit: Instant,
     wait: Wait<'_>,
 ) -> Result<Report, CallError> {
     let log = home.log_file(name);
     let failed = |what: String| CallError::BridgeFailed { name: name.clone(), what, log: log.clone() };
     let Launched { mut report, child } =
-        launcher.launch(&mut config, lock, &log).map_err(|e| failed(e.to_string()))?;
+        launcher.launch(&mut config, &lock, &log).map_err(|e| match e.kind() {
+            // Its configuration counts as a file.
+            io::ErrorKind::FileTooLarge => HomeError::io("write", &home.session(name), e).into(),
+            _ => failed(e.to_string()),
+        })?;
     fault::point("C6");
+    // For those who wait for L. It says nothing where it fails: they wait a little longer then.
+    let identity = child.as_ref().and_then(|child| ProcessIdentity::of(child.id()).ok());
+    let _ = identity.map(|identity| lock.note(&identity));
+    fault::point("C6-noted");
+    drop(lock);
     let mut bridge = Started { child };
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     loop {
-        let limited = wait.no_later_than(patience);
+        let limited = wait.no_later_than(limit);
         match limited.poll(&[(report.as_fd(), PollFlags::IN)]).map_err(|e| failed(e.to_string()))? {
             Woken::Ready => {}
             Woken::Interrupted => {
@@ -186,6 +195,7 @@ pub(super) fn start(
                 return Ok(Report::Cut { error: CallError::Deadline { during, ran: Ran::No }, bridge });
             }
             Woken::Deadline => {
+                bridge.kill();
                 let error = failed("it reported nothing".to_owned());
                 return Ok(Report::Failed { error, bridge });
             }
@@ -203,7 +213,9 @@ pub(super) fn start(
             });
         }
         if read == 0 || text.len() > MAX_REPORT {
-            return Ok(Report::Failed { error: failed(bridge.ending()), bridge });
+            let error = failed(bridge.ending());
+            bridge.release();
+            return Ok(Report::Gone(error));
         }
     }
 }

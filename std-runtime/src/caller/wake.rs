@@ -5,11 +5,15 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use drowse_core::crash::CrashLog;
+use drowse_core::time::Instant as CoreInstant;
 use rustix::event::PollFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Sessions;
 use super::error::CallError;
@@ -18,7 +22,7 @@ use super::start::{Report, Started, bridge_config, start};
 use crate::credential;
 use crate::fault;
 use crate::home::{HomeError, SessionName};
-use crate::lock::{Attempt, Lock};
+use crate::lock::{self, Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
 use crate::record::{self, RecordError, SessionRecord, Settings, StateRecord, now_ms};
 use crate::suggest::nearest;
@@ -30,27 +34,44 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What a bridge may take beyond its own limits before it counts as dead.
 pub(super) const MARGIN: Duration = Duration::from_secs(10);
 /// How often one operation may start a bridge that is gone again before it could be used.
-const MAX_STARTS: u32 = 5;
+pub(super) const MAX_STARTS: u32 = 3;
 /// How long ending what a dead bridge left may take.
 const SWEEP: Duration = Duration::from_secs(10);
-/// A retry that lies further ahead than any back-off comes from a clock that was set back.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(3600);
+/// How often a bridge that holds B is greeted again: the failure may have been our own.
+const GREET_AGAIN: Duration = Duration::from_millis(100);
+/// How soon B is tried again where the end of its holder cannot be watched, at first and at last.
+const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// What to do with a bridge that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Present {
     /// Use it.
     Use,
-    /// It is going away: wait for its end, do not talk to it.
+    /// Use it, unless it is this process: that one said that it is going away, so its end is waited for. By the time
+    /// that L is ours, there may be another.
+    UseOther(u32),
+    /// Wait for its end.
     Avoid,
 }
 
-/// What was met, lock L still held.
+impl Present {
+    /// What a greeting is to a caller that does not want to meet every bridge.
+    fn admit(self, greeting: Greeting) -> Greeting {
+        match greeting {
+            Greeting::Welcome(link) if self == Self::UseOther(link.bridge()) => Greeting::Absent,
+            greeting => greeting,
+        }
+    }
+}
+
+/// What was met.
 pub(super) enum Met {
     /// A bridge that was there.
     Running(Link),
     /// A bridge that was started, ready.
     Started(Started),
+    /// A bridge that was started, and gone before it was ready or said why not.
+    Gone(CallError),
 }
 
 /// Why no bridge was met.
@@ -66,6 +87,9 @@ impl<E: Into<CallError>> From<E> for NotMet {
     }
 }
 
+/// What every bridge understands, whatever the version of its hello.
+const LEAVE: &[u8] = b"{\"drowse\":{\"leave\":{}}}\n";
+
 /// How a wait for a bridge's end came out (C4).
 enum Holder {
     /// No bridge lives.
@@ -77,8 +101,7 @@ enum Holder {
 }
 
 impl Sessions {
-    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6. A bridge
-    /// that said that it is shutting down is to be avoided.
+    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6.
     pub(super) fn reach(
         &self,
         name: &SessionName,
@@ -88,21 +111,27 @@ impl Sessions {
         if !self.home.check()? {
             return Err(self.no_session(name));
         }
+        let mut gone = None;
         for _ in 0..MAX_STARTS {
-            if present == Present::Use
-                && let Greeting::Welcome(link) = self.greet(name, wait, PATIENCE)?
-            {
+            if let Greeting::Welcome(link) = self.look(name, present, wait)? {
                 return Ok(link);
             }
             self.home.prepare()?;
             // Not made before the session is known to exist: locks are for ever.
-            self.record(name)?;
-            let lock = self.lock(name, wait)?;
-            // It may have been closed while we waited.
+            let settings = self.record(name)?.settings;
+            let lock = self.lock(name, &settings, wait)?;
+            // It may have been closed or changed while we waited.
             let record = self.record(name)?;
-            match self.meet(name, &lock, &record, present, wait) {
+            match self.meet(name, lock, &record, present, wait) {
                 Ok(Met::Running(link)) => return Ok(link),
-                Ok(Met::Started(bridge)) => bridge.release(),
+                Ok(Met::Started(bridge)) => {
+                    bridge.release();
+                    present = Present::Use;
+                }
+                Ok(Met::Gone(error)) => {
+                    gone = Some(error);
+                    present = Present::Use;
+                }
                 Err(NotMet { error, bridge }) => {
                     if let Some(bridge) = bridge {
                         bridge.release();
@@ -110,13 +139,20 @@ impl Sessions {
                     return Err(error);
                 }
             }
-            present = Present::Use;
         }
-        Err(CallError::BridgeFailed {
+        Err(gone.unwrap_or_else(|| CallError::BridgeFailed {
             name: name.clone(),
             what: format!("it was started {MAX_STARTS} times and gone each time"),
             log: self.home.log_file(name),
-        })
+        }))
+    }
+
+    /// C1, with a bridge that may be used only.
+    fn look(&self, name: &SessionName, present: Present, wait: Wait<'_>) -> Result<Greeting, CallError> {
+        if present == Present::Avoid {
+            return Ok(Greeting::Absent);
+        }
+        Ok(present.admit(self.greet(name, wait, PATIENCE)?))
     }
 
     /// C1: connect, exchange the hello.
@@ -144,11 +180,65 @@ impl Sessions {
         }
     }
 
-    /// C3: lock L.
-    pub(super) fn lock(&self, name: &SessionName, wait: Wait<'_>) -> Result<Lock, CallError> {
-        let lock = Lock::acquire(&self.home.start_lock(name), wait)?;
-        fault::point("C3");
-        Ok(lock)
+    /// C3: lock L. A bridge that inherited it and gets nowhere within its limits is ended. Whoever else holds it is
+    /// waited for, but nobody for ever: no work that is done under L takes longer than those limits.
+    pub(super) fn lock(
+        &self,
+        name: &SessionName,
+        settings: &Settings,
+        wait: Wait<'_>,
+    ) -> Result<Lock, CallError> {
+        let path = self.home.start_lock(name);
+        let mut contended = match Lock::attempt(&path)? {
+            Attempt::Held(lock) => {
+                fault::point("C3");
+                return Ok(lock);
+            }
+            Attempt::Contended(contended) => contended,
+        };
+        let patience = patience_with_a_starter(settings);
+        let mut holder = lock::noted(&path);
+        let mut limit = Instant::now() + patience;
+        let mut holders = None;
+        loop {
+            let limited = wait.no_later_than(limit);
+            let woken = limited
+                .poll(&[(contended.as_fd(), PollFlags::IN)])
+                .map_err(|e| HomeError::io("wait for", &path, e))?;
+            match woken {
+                Woken::Ready => {}
+                Woken::Interrupted => return Err(CallError::Interrupted { ran: Ran::No }),
+                Woken::Deadline if wait.is_over() => {
+                    let during = format!("waiting for another drowse that is starting or ending {name}");
+                    return Err(CallError::Deadline { during, ran: Ran::No });
+                }
+                Woken::Deadline => {
+                    let now = lock::noted(&path);
+                    if let Some(bridge) = now.as_ref().filter(|_| now == holder)
+                        && bridge.is_alive()
+                        && lock::is_open_in(&path, bridge.pid) == Some(true)
+                    {
+                        // Fails only where it may not be signalled: then the wait goes on.
+                        let _ = bridge.end(ending(settings));
+                    } else {
+                        let current = (now.clone(), lock::holders(&path));
+                        if holders.as_ref() == Some(&current) {
+                            return Err(self.held_by_another(name, path));
+                        }
+                        holders = Some(current);
+                    }
+                    holder = now;
+                    limit = Instant::now() + patience;
+                }
+            }
+            contended = match contended.take()? {
+                Attempt::Held(lock) => {
+                    fault::point("C3");
+                    return Ok(lock);
+                }
+                Attempt::Contended(contended) => contended,
+            };
+        }
     }
 
     /// What is wanted of the session, which must exist.
@@ -167,45 +257,52 @@ impl Sessions {
         }
     }
 
-    /// C3 (the second half) to C6, with L held: the bridge that is there, or a new one that is ready.
+    /// C3 (the second half) to C6: the bridge that is there, or a new one that is ready. L is held until that
+    /// one is started, and longer only where the caller has a share of its own.
     pub(super) fn meet(
         &self,
         name: &SessionName,
-        lock: &Lock,
+        lock: Lock,
         record: &SessionRecord,
         present: Present,
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
-        let patience = record.settings.connect_timeout().saturating_add(record.settings.stop_limit());
-        let look = || match present {
-            Present::Use => self.greet(name, wait, PATIENCE.min(patience)),
-            Present::Avoid => Ok(Greeting::Absent),
-        };
-        let mut greeting = look()?;
+        let patience = patience(&record.settings);
+        let mut greeting = self.look(name, present, wait)?;
         let mut seen = self.progress(name);
+        let mut left = false;
         // C4.
         loop {
             let unanswered = match greeting {
                 Greeting::Welcome(link) => return Ok(Met::Running(link)),
-                Greeting::Refused(refused) if refused.in_flight == Some(0) => {
-                    self.end_bridge_process(name, &record.settings)?;
-                    None
-                }
-                Greeting::Refused(refused) => {
+                // Of another version. It finishes what it has, and goes; if it does not know how, so be it.
+                Greeting::Refused(refused) if left => {
                     let reason = refused.reason;
                     return Err(CallError::OtherVersion { name: name.clone(), reason }.into());
+                }
+                Greeting::Refused(_) => {
+                    self.ask_to_leave(name)?;
+                    left = true;
+                    None
                 }
                 Greeting::Silent(unanswered) => Some(unanswered),
                 Greeting::Absent => None,
             };
-            greeting = match self.wait_for_end(name, unanswered, Instant::now() + patience, wait)? {
+            // Who is leaving has nothing more to say.
+            let present = if left { Present::Avoid } else { present };
+            greeting = match self.wait_for_end(name, unanswered, present, Instant::now() + patience, wait)? {
                 Holder::Gone => break,
                 Holder::Greets(greeting) => greeting,
                 Holder::Stalled => {
                     let now = self.progress(name);
                     let stuck = now == seen;
                     seen = now;
-                    let greeting = look()?;
+                    // One that was asked to leave and still answers is busy, or does not know how to.
+                    let greeting = if left {
+                        self.greet(name, wait, PATIENCE)?
+                    } else {
+                        self.look(name, present, wait)?
+                    };
                     if stuck && matches!(greeting, Greeting::Silent(_) | Greeting::Absent) {
                         self.end_bridge_process(name, &record.settings)?;
                     }
@@ -224,51 +321,87 @@ impl Sessions {
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         let config =
             bridge_config(&self.home, name, record, &credentials, known.as_ref()).map_err(CallError::from)?;
-        let limit = Instant::now() + patience + MARGIN;
+        let limit = Instant::now() + patience_with_a_starter(&record.settings);
         match start(self.launcher.as_ref(), &self.home, name, config, lock, limit, wait)? {
             Report::Ready(bridge) => Ok(Met::Started(bridge)),
+            Report::Gone(error) => Ok(Met::Gone(error)),
             Report::Failed { error, bridge } | Report::Cut { error, bridge } => {
                 Err(NotMet { error, bridge: Some(Box::new(bridge)) })
             }
         }
     }
 
-    /// C4: waits until B is free, listening for a late hello at the same time.
+    /// Asks a bridge of another version to finish what it has in flight, and to go.
+    fn ask_to_leave(&self, name: &SessionName) -> Result<(), CallError> {
+        use std::io::Write as _;
+        let socket = self.home.socket_file(name);
+        let failed = |e: io::Error| HomeError::io("connect to", &socket, e);
+        let address = self.home.socket(name).map_err(failed)?;
+        // One that is gone by now has left.
+        if let Ok(mut stream) = std::os::unix::net::UnixStream::connect(address.as_path()) {
+            let _ = stream.write_all(LEAVE);
+        }
+        Ok(())
+    }
+
+    /// C4: waits until B is free, listening for a late hello and greeting again at the same time.
+    ///
+    /// B is tried, and never waited for in the kernel: a wait that was given up could still take it for a
+    /// moment, when the next bridge wants it. Nobody but us tries it meanwhile, since we hold L.
     fn wait_for_end(
         &self,
         name: &SessionName,
         mut unanswered: Option<Unanswered>,
+        present: Present,
         limit: Instant,
         wait: Wait<'_>,
     ) -> Result<Holder, CallError> {
         let path = self.home.bridge_lock(name);
-        // Held only to know that it is free: L keeps others from starting.
-        let mut contended = match Lock::attempt(&path)? {
-            Attempt::Held(_) => return Ok(Holder::Gone),
-            Attempt::Contended(contended) => contended,
-        };
-        fault::point("C4");
+        let mut watched = None;
+        let mut looked = false;
+        let mut pause = TRY_AGAIN.0;
+        let mut greet_at = Instant::now() + GREET_AGAIN;
         loop {
-            let limited = wait.no_later_than(limit);
-            let mut interest = vec![(contended.as_fd(), PollFlags::IN)];
+            if Lock::try_acquire(&path)?.is_some() {
+                return Ok(Holder::Gone);
+            }
+            // Its end frees the lock, so that is what to wait for, where it is known who it is.
+            if !std::mem::replace(&mut looked, true) {
+                fault::point("C4");
+                watched = self.bridge_process(name).and_then(|bridge| watch(&bridge));
+            }
+            let step = if watched.is_some() { GREET_AGAIN } else { pause };
+            pause = (pause * 2).min(TRY_AGAIN.1);
+            let now = Instant::now();
+            let limited = wait.no_later_than(limit.min(now + step));
+            let mut interest: Vec<_> = Vec::with_capacity(2);
+            interest.extend(watched.iter().map(|process| (process.as_fd(), PollFlags::IN)));
             interest.extend(unanswered.iter().map(|unanswered| (unanswered.as_fd(), PollFlags::IN)));
-            let woken = limited.poll(&interest).map_err(|e| HomeError::io("wait for", &path, e))?;
-            match woken {
+            match limited.poll(&interest).map_err(|e| HomeError::io("wait for", &path, e))? {
                 Woken::Interrupted => return Err(CallError::Interrupted { ran: Ran::No }),
                 Woken::Deadline if wait.is_over() => {
                     let during = format!("waiting for the last bridge of {name} to end");
                     return Err(CallError::Deadline { during, ran: Ran::No });
                 }
-                Woken::Deadline => return Ok(Holder::Stalled),
+                Woken::Deadline if Instant::now() >= limit => return Ok(Holder::Stalled),
+                Woken::Deadline => {}
+                // Over, and if B is still held it was not this one.
+                Woken::Ready if watched.as_ref().is_some_and(has_ended) => watched = None,
                 Woken::Ready => {}
             }
-            contended = match contended.take()? {
-                Attempt::Held(_) => return Ok(Holder::Gone),
-                Attempt::Contended(contended) => contended,
-            };
-            unanswered = match unanswered.map(Unanswered::advance) {
-                None | Some(Greeting::Absent) => None,
+            unanswered = match unanswered.map(|unanswered| present.admit(unanswered.advance())) {
                 Some(Greeting::Silent(unanswered)) => Some(unanswered),
+                None | Some(Greeting::Absent) if present == Present::Avoid || Instant::now() < greet_at => {
+                    None
+                }
+                None | Some(Greeting::Absent) => {
+                    greet_at = Instant::now() + GREET_AGAIN;
+                    match present.admit(self.greet(name, wait, Duration::ZERO)?) {
+                        Greeting::Silent(unanswered) => Some(unanswered),
+                        Greeting::Absent => None,
+                        greeting => return Ok(Holder::Greets(greeting)),
+                    }
+                }
                 Some(greeting) => return Ok(Holder::Greets(greeting)),
             };
         }
@@ -281,28 +414,47 @@ impl Sessions {
         limit: Instant,
         wait: Wait<'_>,
     ) -> Result<bool, CallError> {
-        Ok(matches!(self.wait_for_end(name, None, limit, wait)?, Holder::Gone))
+        Ok(matches!(self.wait_for_end(name, None, Present::Avoid, limit, wait)?, Holder::Gone))
     }
 
-    /// Ends a bridge that does not answer: TERM, then KILL. It is told from any other process by what
-    /// `state.json` says of it, never by its number alone.
+    /// Ends a bridge that does not answer: TERM, then KILL. It is told from any other process by what was
+    /// written down of it and by the lock that it holds, never by its number alone.
     pub(super) fn end_bridge_process(
         &self,
         name: &SessionName,
         settings: &Settings,
     ) -> Result<(), CallError> {
-        let wedged = || CallError::Wedged { path: self.home.bridge_lock(name) };
-        let known = known_if_readable(self, name)?;
-        let bridge = known.and_then(|known| known.bridge).ok_or_else(wedged)?;
-        // TERM has it end its server first, which may take both graces.
-        let grace = settings.stop_limit().saturating_add(Duration::from_secs(1));
-        match bridge.end(grace) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => {
-                let gone = self.bridge_ends(name, Instant::now(), Wait::default())?;
-                if gone { Ok(()) } else { Err(wedged()) }
-            }
+        let ended = self.bridge_process(name).is_some_and(|bridge| bridge.end(ending(settings)).is_ok());
+        if ended || self.bridge_ends(name, Instant::now(), Wait::default())? {
+            return Ok(());
         }
+        Err(self.held_by_another(name, self.home.bridge_lock(name)))
+    }
+
+    /// The error that a lock is held by somebody who is not ours to end.
+    fn held_by_another(&self, name: &SessionName, path: PathBuf) -> CallError {
+        let here = ProcessIdentity::of_self().ok();
+        let recorded = known_if_readable(self, name).ok().flatten().and_then(|known| known.bridge);
+        let started = lock::noted(&self.home.start_lock(name));
+        let elsewhere = [recorded, started].into_iter().flatten().find(|bridge| {
+            here.as_ref().is_some_and(|here| here.boot_id == bridge.boot_id && here.pid_ns != bridge.pid_ns)
+        });
+        match elsewhere {
+            Some(bridge) => CallError::Elsewhere { name: name.clone(), pid: bridge.pid, path },
+            None => CallError::Wedged { path },
+        }
+    }
+
+    /// The process that holds B, if it is one that we know to be a bridge of this session: the one that wrote
+    /// `state.json`, or the one that was started last and has not come so far.
+    fn bridge_process(&self, name: &SessionName) -> Option<ProcessIdentity> {
+        let path = self.home.bridge_lock(name);
+        let recorded = known_if_readable(self, name).ok().flatten().and_then(|known| known.bridge);
+        let started = lock::noted(&self.home.start_lock(name));
+        [recorded, started]
+            .into_iter()
+            .flatten()
+            .find(|bridge| bridge.is_alive() && lock::is_open_in(&path, bridge.pid) != Some(false))
     }
 
     /// C5: ends what carries the marker of a generation that is not known to have ended.
@@ -343,22 +495,49 @@ impl Sessions {
     }
 }
 
-/// Whether a session that crashed may be started again at `now`.
+/// Whether a session that crashed may be started again at `now`, in milliseconds since 1970.
 fn may_start(name: &SessionName, known: Option<&StateRecord>, now: u64) -> Result<(), CallError> {
-    let Some((known, retry_at)) = known.and_then(|known| Some((known, known.retry_at?))) else {
+    let Some(known) = known else { return Ok(()) };
+    let crashes = CrashLog::from_times(known.crashes.iter().map(|ms| CoreInstant::from_millis(*ms)));
+    let Some(retry_at) = crashes.retry_at().filter(|_| !crashes.admits(CoreInstant::from_millis(now))) else {
         return Ok(());
     };
-    let wait_ms = retry_at.saturating_sub(now);
-    if wait_ms == 0 || u128::from(wait_ms) > LONGEST_BACK_OFF.as_millis() {
-        return Ok(());
-    }
     Err(CallError::BackingOff {
         name: name.clone(),
-        wait_ms,
-        retry_at,
+        wait_ms: retry_at.as_millis().saturating_sub(now),
+        retry_at: retry_at.as_millis(),
         message: known.message.clone(),
         stderr: known.stderr.clone(),
     })
+}
+
+/// A descriptor that becomes readable when this very process has ended.
+fn watch(process: &ProcessIdentity) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
+    let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // Whose it is can be asked only once it is open.
+    process.is_alive().then_some(descriptor)
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let now = Wait { deadline: Some(Instant::now()), interrupt: None };
+    matches!(now.poll(&[(process.as_fd(), PollFlags::IN)]), Ok(Woken::Ready))
+}
+
+/// How long a bridge may get nowhere before it counts as wedged: the time to start a server, and to stop one.
+fn patience(settings: &Settings) -> Duration {
+    settings.connect_timeout().saturating_add(settings.stop_limit())
+}
+
+/// The same for a bridge that reports to its starter, which it does within those limits: so a little longer.
+fn patience_with_a_starter(settings: &Settings) -> Duration {
+    let patience = patience(settings);
+    patience.saturating_add(patience.min(MARGIN))
+}
+
+/// How long a bridge may take to end after TERM: it ends its server first, which may take both graces.
+fn ending(settings: &Settings) -> Duration {
+    settings.stop_limit().saturating_add(Duration::from_secs(1))
 }
 
 pub(super) fn cut_off(cut: Cut, during: String) -> CallError {
@@ -386,20 +565,24 @@ mod tests {
     #[test]
     fn back_off() {
         let name = SessionName::new("x").unwrap();
-        let at =
-            |retry_at| StateRecord { retry_at, message: Some("exit 3".into()), ..StateRecord::dormant() };
-        assert!(may_start(&name, None, 10).is_ok());
-        assert!(may_start(&name, Some(&at(None)), 10).is_ok());
-        assert!(may_start(&name, Some(&at(Some(10))), 10).is_ok());
-        assert!(may_start(&name, Some(&at(Some(9))), 10).is_ok());
-        let error = may_start(&name, Some(&at(Some(1510))), 10).unwrap_err();
+        let now = 1_800_000_000_000;
+        let may = |crashes: Vec<u64>, now| {
+            let known = StateRecord { crashes, message: Some("exit 3".into()), ..StateRecord::dormant() };
+            may_start(&name, Some(&known), now)
+        };
+        assert!(may_start(&name, None, now).is_ok());
+        assert!(may(vec![], now).is_ok());
+        assert!(may(vec![now], now).is_ok());
+        assert!(may(vec![now - 1, now], now).is_err());
+        assert!(may(vec![now - 1, now], now + 10_000).is_ok());
+        let error = may(vec![now - 4, now - 3, now - 2, now - 1, now], now + 1).unwrap_err();
         assert_eq!((error.kind(), error.ran()), (crate::wire::Kind::BackingOff, Some(Ran::No)));
         let text = error.to_string();
         assert!(
-            text.contains("2 s") && text.contains("drowse restart @x") && text.contains("exit 3"),
+            text.contains("30 s") && text.contains("drowse restart @x") && text.contains("exit 3"),
             "{text}"
         );
         // The clock was set back by a day.
-        assert!(may_start(&name, Some(&at(Some(86_400_000))), 10).is_ok());
+        assert!(may(vec![now - 1, now], now - 86_400_000).is_ok());
     }
 }

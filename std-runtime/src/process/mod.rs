@@ -1,6 +1,6 @@
 //! Server processes: start one, and end all that came of it.
 //!
-//! What [`launch`] starts is the *leader* of a [`Tree`]; the tree is the leader and everything below it, whatever
+//! What [`launch()`] starts is the *leader* of a [`Tree`]; the tree is the leader and everything below it, whatever
 //! group or session it moved to, whoever its parent is by now. A tree is *gone* when no process of it runs
 //! (zombies do not run). Here is how to end one, not when: the time given to end of input, to TERM, to KILL is the
 //! caller's to decide.

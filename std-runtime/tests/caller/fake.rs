@@ -16,7 +16,7 @@ use drowse_runtime::caller::{
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
-use drowse_runtime::process::{ProcessIdentity, new_marker};
+use drowse_runtime::process::new_marker;
 use drowse_runtime::record::{self, Settings, State, StateRecord};
 use drowse_runtime::wire::{BridgeConfig, Failed, Kind};
 use rustix::event::{PollFd, PollFlags};
@@ -69,8 +69,6 @@ pub(crate) struct Shared {
     lives: Mutex<VecDeque<Life>>,
     configs: Mutex<Vec<BridgeConfig>>,
     executed: AtomicUsize,
-    /// Whom `state.json` names as the bridge. Nobody by default: the truth would be the test itself.
-    pub(crate) identity: Mutex<Option<ProcessIdentity>>,
     events: Mutex<Sender<String>>,
 }
 
@@ -112,7 +110,6 @@ impl World {
             lives: Mutex::default(),
             configs: Mutex::default(),
             executed: AtomicUsize::new(0),
-            identity: Mutex::default(),
             events: Mutex::new(send),
         });
         let sessions = Sessions::at(home).with_launcher(Fake(Arc::clone(&shared)));
@@ -250,7 +247,8 @@ impl Bridge {
             marker: new_marker(),
             state: State::Live,
             ended: false,
-            bridge: self.shared.identity.lock().unwrap().clone(),
+            // Nobody: the truth would be the test itself.
+            bridge: None,
             crashes: self.config.crashes.clone(),
             era: self.config.era.clone(),
             ..StateRecord::dormant()
@@ -389,6 +387,13 @@ impl Conn {
             "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/drowse/goaway\",\"params\":{{\"last\":{last}}}}}\n"
         ));
     }
+}
+
+/// Serves one connection in good order, as a bridge that is not one of the fakes.
+pub(crate) fn serve_one_connection(listener: &UnixListener, shared: &Shared) {
+    let (send, _) = channel();
+    let going = Going { send, wake: io::pipe().unwrap().1, connection: 0, left: false };
+    in_order(&mut Conn::new(listener.accept().unwrap().0, going), shared);
 }
 
 /// What a bridge in good order does with a connection.

@@ -81,6 +81,8 @@ fn a_starting_bridge_keeps_lock_l_when_its_starter_is_gone() {
     let error = sessions.caller(&name("s"), short).call(tool("{}")).unwrap_err();
     assert!(matches!(error, CallError::Deadline { .. }), "{error}");
     assert!(Lock::try_acquire(&l).unwrap().is_none());
+    let holder = drowse_runtime::lock::noted(&l).unwrap();
+    assert_eq!(holder.pid.to_string(), fs::read_to_string(dir.path().join("pid")).unwrap().trim());
     fs::write(&fifo, "go\n").unwrap();
     drop(Lock::acquire(&l, long()).unwrap());
 }
@@ -107,7 +109,9 @@ fn what_a_bridge_says_before_it_has_a_log_is_in_the_log() {
     let error = sessions.caller(&name("s"), long()).call(tool("{}")).unwrap_err();
     let log = sessions.home().log_file(&name("s"));
     assert!(error.to_string().contains(log.to_str().unwrap()), "{error}");
-    assert_eq!(fs::read_to_string(log).unwrap(), "thread main panicked\n");
+    assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+    // It was started more than once.
+    assert!(fs::read_to_string(log).unwrap().starts_with("thread main panicked\nthread main panicked\n"));
 }
 
 #[test]
@@ -119,4 +123,19 @@ fn a_program_that_cannot_be_run_is_named() {
     let error = sessions.connect(&wanted("s"), long()).unwrap_err();
     assert!(matches!(error, CallError::BridgeFailed { .. }), "{error}");
     assert!(!sessions.home().session(&name("s")).exists());
+}
+
+#[test]
+fn a_bridge_that_never_reports_is_ended_by_its_starter() {
+    let dir = tempfile::tempdir().unwrap();
+    let sessions = scripted(&dir, "exec sleep 1000");
+    let mut wanted = wanted("s");
+    wanted.settings.connect_timeout_ms = Some(10);
+    wanted.settings.stop_grace_ms = Some(5);
+    registered(&sessions, wanted);
+    let error = sessions.caller(&name("s"), long()).call(tool("{}")).unwrap_err();
+    assert!(error.to_string().contains("reported nothing"), "{error}");
+    let l = sessions.home().start_lock(&name("s"));
+    assert!(!drowse_runtime::lock::noted(&l).unwrap().is_alive());
+    drop(Lock::acquire(&l, long()).unwrap());
 }

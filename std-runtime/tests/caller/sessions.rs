@@ -1,6 +1,7 @@
 //! connect, restart, close, clean, list.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::thread;
 use std::time::Duration;
 
@@ -94,12 +95,12 @@ fn two_connects_of_one_name_with_two_targets_make_one_session() {
 
 #[test]
 fn a_first_connect_that_fails_leaves_nothing() {
-    type Make = fn() -> Life;
+    type Make = fn() -> Vec<Life>;
     let lives: [Make; 3] = [
-        || Life::Fails("no such program"),
-        || Life::Mute,
+        || vec![Life::Fails("no such program")],
+        || vec![Life::Mute, Life::Mute, Life::Mute],
         || {
-            Life::serve(|conn, shared| {
+            vec![Life::serve(|conn, shared| {
                 // Ready, and then its server dies before it says who it is.
                 conn.hello();
                 let request = conn.message().unwrap();
@@ -109,12 +110,12 @@ fn a_first_connect_that_fails_leaves_nothing() {
                 let data = r#"{"drowse":{"kind":"server-lost","ran":"unknown"}}"#;
                 conn.refuse(&request, &format!(r#"{{"code":-32000,"message":"gone","data":{data}}}"#));
                 After::Live
-            })
+            })]
         },
     ];
-    for life in lives {
+    for lives in lives {
         let world = World::new();
-        world.next(life());
+        lives().into_iter().for_each(|life| world.next(life));
         let mut wanted = wanted("s");
         wanted.settings.stop_grace_ms = Some(50);
         let error = world.connect(&wanted).unwrap_err();
@@ -224,32 +225,30 @@ fn close_forgets_the_session_and_keeps_its_locks() {
 #[test]
 fn close_ends_a_bridge_that_does_not_answer() {
     let world = World::new();
-    let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-    *world.shared.identity.lock().unwrap() = Some(ProcessIdentity::of(child.id()).unwrap());
-    let (ended, wait_for_end) = std::sync::mpsc::channel::<()>();
-    let wait_for_end = std::sync::Mutex::new(wait_for_end);
-    world.next(Life::serve(move |conn, shared| {
-        conn.hello();
-        while let Some(message) = conn.message() {
-            if message["method"] == "drowse/close" {
-                // Deaf, until its process is ended.
-                wait_for_end.lock().unwrap().recv_timeout(crate::fake::LONG).unwrap();
-                return After::Die;
-            }
-            crate::fake::serve_one(conn, shared, &message);
-        }
-        After::Live
-    }));
     let mut wanted = wanted("s");
     wanted.settings.stop_grace_ms = Some(10);
+    wanted.lazy = Some(true);
     world.connect(&wanted).unwrap();
+    // A process that holds B, with a socket that says hello and is deaf to the rest.
+    let lock = Lock::try_acquire(&world.home().bridge_lock(&name("s"))).unwrap().unwrap();
+    let mut command = std::process::Command::new("cat");
+    lock.hand_down(&mut command);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    drop((command, lock));
+    let bridge = Some(ProcessIdentity::of(child.id()).unwrap());
+    world.write_state(&StateRecord { state: State::Live, bridge, ..StateRecord::dormant() });
+    let listener = std::os::unix::net::UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
     thread::scope(|scope| {
         let close = scope.spawn(|| world.sessions.close(&name("s"), long()));
-        child.wait().unwrap();
-        ended.send(()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"{\"drowse\":{\"hello\":{\"version\":1,\"bridge\":\"0\",\"pid\":1}}}\n").unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        assert!(heard.contains("drowse/close"), "{heard}");
         close.join().unwrap().unwrap();
     });
     assert!(!exists(&world, "s"));
+    assert!(!child.wait().unwrap().success());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! C3 to C6: locks, leftovers, starts and their failures.
 
 use std::fs;
-use std::io::{Write, pipe};
+use std::io::{BufRead, BufReader, Write, pipe};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -158,8 +159,7 @@ fn crash_back_off_fails_at_once_and_restart_forgives_it() {
     world.dormant();
     world.write_state(&StateRecord {
         state: State::Crashed,
-        retry_at: Some(now_ms() + 60_000),
-        crashes: vec![1, 2, 3],
+        crashes: vec![now_ms(); 5],
         message: Some("exit status 3".into()),
         stderr: Some("panic!".into()),
         ..StateRecord::dormant()
@@ -181,12 +181,7 @@ fn crash_back_off_fails_at_once_and_restart_forgives_it() {
 fn a_crash_that_is_over_is_told_to_the_next_bridge() {
     let world = World::new();
     world.dormant();
-    world.write_state(&StateRecord {
-        state: State::Crashed,
-        retry_at: Some(now_ms().saturating_sub(1)),
-        crashes: vec![7],
-        ..StateRecord::dormant()
-    });
+    world.write_state(&StateRecord { state: State::Crashed, crashes: vec![7], ..StateRecord::dormant() });
     world.call().unwrap();
     assert_eq!(world.config(0).crashes, [7]);
 }
@@ -203,12 +198,26 @@ fn a_start_that_fails_says_why_and_keeps_a_session_that_was_there() {
     );
     assert!(error.to_string().contains("npx is not in PATH"), "{error}");
     assert_eq!(error.stderr(), Some("last words"));
+    world.call().unwrap();
+    assert_eq!((world.launches(), world.executed()), (2, 1));
+}
+
+#[test]
+fn a_bridge_that_ends_without_a_word_is_started_again_but_not_for_ever() {
+    let world = World::new();
+    world.dormant();
     world.next(Life::Mute);
+    world.call().unwrap();
+    assert_eq!((world.launches(), world.executed()), (2, 1));
+    world.sessions.close(&name("s"), long()).unwrap();
+    world.dormant();
+    for _ in 0..3 {
+        world.next(Life::Mute);
+    }
     let error = world.call().unwrap_err();
     assert!(matches!(error, CallError::BridgeFailed { .. }), "{error}");
     assert_eq!((error.kind(), error.ran()), (Kind::StartFailed, Some(Ran::No)));
-    world.call().unwrap();
-    assert_eq!((world.launches(), world.executed()), (3, 1));
+    assert_eq!((world.launches(), world.executed()), (5, 1));
 }
 
 #[test]
@@ -241,23 +250,33 @@ fn an_interrupted_start_goes_on_for_the_next_caller() {
         let error = call.join().unwrap().unwrap_err();
         assert!(matches!(error, CallError::Interrupted { ran: Ran::No }), "{error}");
     });
-    // It still holds L, and answers its hello.
+    // It still holds L, which its starter has given up, and answers its hello.
     assert!(Lock::try_acquire(&world.home().start_lock(&name("s"))).unwrap().is_none());
     world.call().unwrap();
     assert_eq!((world.launches(), world.executed()), (1, 1));
 }
 
-/// A process that holds lock B, and does nothing else.
-fn holder(world: &World, command: &mut Command) -> Stays {
-    let lock = Lock::try_acquire(&world.home().bridge_lock(&name("s"))).unwrap().unwrap();
-    lock.hand_down(command);
-    Stays::start(command)
+/// A process that holds a lock, and does nothing else.
+fn holder(lock: &Path) -> Stays {
+    let lock = Lock::try_acquire(lock).unwrap().unwrap();
+    let mut command = Command::new("cat");
+    lock.hand_down(&mut command);
+    Stays::start(&mut command)
 }
 
+/// A process that holds lock B, and is the bridge by the records.
+fn recorded_holder(world: &World) -> Stays {
+    let holder = holder(&world.home().bridge_lock(&name("s")));
+    let bridge = Some(holder.identity());
+    world.write_state(&StateRecord { state: State::Live, bridge, ..StateRecord::dormant() });
+    holder
+}
+
+/// A session that waits for nothing long.
 fn impatient(world: &World) {
     let mut wanted = wanted("s");
-    wanted.settings.connect_timeout_ms = Some(50);
-    wanted.settings.stop_grace_ms = Some(25);
+    wanted.settings.connect_timeout_ms = Some(1_000);
+    wanted.settings.stop_grace_ms = Some(50);
     wanted.lazy = Some(true);
     world.connect(&wanted).unwrap();
 }
@@ -267,19 +286,12 @@ fn a_wedged_bridge_is_ended_by_identity_and_replaced() {
     for stopped in [false, true] {
         let world = World::new();
         impatient(&world);
-        let mut command = Command::new("cat");
-        let mut wedged = holder(&world, &mut command);
-        drop(command);
+        let mut wedged = recorded_holder(&world);
         if stopped {
             // Deaf to TERM.
             let pid = rustix::process::Pid::from_raw(wedged.0.id().try_into().unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
         }
-        world.write_state(&StateRecord {
-            state: State::Live,
-            bridge: Some(wedged.identity()),
-            ..StateRecord::dormant()
-        });
         // It even listens, but never answers.
         let _listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
         world.call().unwrap();
@@ -289,36 +301,91 @@ fn a_wedged_bridge_is_ended_by_identity_and_replaced() {
 }
 
 #[test]
+fn a_bridge_that_is_wedged_before_it_wrote_anything_is_known_by_its_starters_note() {
+    let world = World::new();
+    impatient(&world);
+    let mut wedged = holder(&world.home().bridge_lock(&name("s")));
+    let l = Lock::try_acquire(&world.home().start_lock(&name("s"))).unwrap().unwrap();
+    l.note(&wedged.identity()).unwrap();
+    drop(l);
+    world.call().unwrap();
+    assert!(!wedged.is_there());
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+#[test]
 fn a_holder_that_is_not_the_bridge_of_the_record_is_never_signalled() {
     let world = World::new();
     impatient(&world);
-    let mut command = Command::new("cat");
-    let mut stranger = holder(&world, &mut command);
-    drop(command);
+    let mut stranger = holder(&world.home().bridge_lock(&name("s")));
+    let mut bystander = Stays::start(&mut Command::new("cat"));
     // The number is the stranger's, the start is another's: a pid that was used again.
     let again = ProcessIdentity { started: 1, ..stranger.identity() };
-    for bridge in [None, Some(again)] {
+    // A living process that does not hold the lock.
+    let other = bystander.identity();
+    for bridge in [None, Some(again), Some(other)] {
         world.write_state(&StateRecord { state: State::Live, bridge, ..StateRecord::dormant() });
         let error = world.call().unwrap_err();
         assert!(matches!(error, CallError::Wedged { .. }), "{error}");
         assert!(error.to_string().contains("fuser"), "{error}");
-        assert!(stranger.is_there());
+        assert!(stranger.is_there() && bystander.is_there());
     }
     assert_eq!(world.launches(), 0);
+}
+
+#[test]
+fn a_healthy_bridge_that_could_not_be_greeted_at_first_is_not_waited_for_nor_ended() {
+    let world = World::new();
+    world.dormant();
+    // It holds B, and begins to listen only when two connects have failed.
+    let mut bridge = recorded_holder(&world);
+    let path = world.home().socket_file(&name("s"));
+    let shared = std::sync::Arc::clone(&world.shared);
+    thread::scope(|scope| {
+        let call = scope.spawn(|| world.call());
+        // L is held: the caller is in C4.
+        let l = world.home().start_lock(&name("s"));
+        while Lock::try_acquire(&l).unwrap().is_some() {
+            thread::yield_now();
+        }
+        let listener = UnixListener::bind(path).unwrap();
+        scope.spawn(move || crate::fake::serve_one_connection(&listener, &shared));
+        call.join().unwrap().unwrap();
+    });
+    assert!(bridge.is_there());
+    assert_eq!((world.launches(), world.executed()), (0, 1));
+}
+
+#[test]
+fn a_wedged_bridge_that_still_holds_l_is_ended_by_those_who_wait() {
+    let world = World::new();
+    let mut wanted = wanted("s");
+    wanted.settings.connect_timeout_ms = Some(10);
+    wanted.settings.stop_grace_ms = Some(5);
+    wanted.lazy = Some(true);
+    world.connect(&wanted).unwrap();
+    let path = world.home().start_lock(&name("s"));
+    let lock = Lock::try_acquire(&path).unwrap().unwrap();
+    let mut command = Command::new("cat");
+    lock.hand_down(&mut command);
+    let mut wedged = Stays::start(&mut command);
+    drop(command);
+    lock.note(&wedged.identity()).unwrap();
+    drop(lock);
+    world
+        .sessions
+        .caller(&name("s"), Wait::at_most(Duration::from_secs(60)))
+        .call(crate::fake::tool("{}"))
+        .unwrap();
+    assert!(!wedged.is_there());
+    assert_eq!((world.launches(), world.executed()), (1, 1));
 }
 
 #[test]
 fn a_callers_own_deadline_ends_no_bridge() {
     let world = World::new();
     world.dormant();
-    let mut command = Command::new("cat");
-    let mut slow = holder(&world, &mut command);
-    drop(command);
-    world.write_state(&StateRecord {
-        state: State::Live,
-        bridge: Some(slow.identity()),
-        ..StateRecord::dormant()
-    });
+    let mut slow = recorded_holder(&world);
     let error = world.call_within(Wait::at_most(Duration::from_millis(100))).unwrap_err();
     assert!(matches!(error, CallError::Deadline { ran: Ran::No, .. }), "{error}");
     assert!(slow.is_there());
@@ -327,26 +394,49 @@ fn a_callers_own_deadline_ends_no_bridge() {
     world.call().unwrap();
 }
 
+/// A bridge that speaks another version of the hello, and ends when it is asked to leave.
+fn bridge_of_another_version(world: &World, bridge: Stays) -> thread::JoinHandle<()> {
+    let listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
+    thread::spawn(move || {
+        loop {
+            let mut stream = listener.accept().unwrap().0;
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            if line.contains("\"leave\"") {
+                assert_eq!(line, "{\"drowse\":{\"leave\":{}}}\n");
+                drop(bridge);
+                return;
+            }
+            let refused =
+                "{\"drowse\":{\"refused\":{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":2}}}\n";
+            stream.write_all(refused.as_bytes()).unwrap();
+        }
+    })
+}
+
 #[test]
-fn a_bridge_of_another_version_is_replaced_only_when_nothing_is_in_flight() {
+fn a_bridge_of_another_version_is_asked_to_leave_and_replaced() {
     let world = World::new();
     world.dormant();
-    let mut command = Command::new("cat");
-    let mut other = holder(&world, &mut command);
-    drop(command);
-    world.write_state(&StateRecord {
-        state: State::Live,
-        bridge: Some(other.identity()),
-        ..StateRecord::dormant()
-    });
+    let bridge = recorded_holder(&world);
+    let other = bridge_of_another_version(&world, bridge);
+    world.call().unwrap();
+    other.join().unwrap();
+    assert_eq!((world.launches(), world.executed()), (1, 1));
+}
+
+#[test]
+fn a_bridge_of_another_version_that_does_not_leave_is_left_alone() {
+    let world = World::new();
+    impatient(&world);
+    let mut bridge = recorded_holder(&world);
     let listener = UnixListener::bind(world.home().socket_file(&name("s"))).unwrap();
-    let serve = thread::spawn(move || {
-        for in_flight in [2, 2, 0, 0] {
-            let mut stream = listener.accept().unwrap().0;
-            let text = format!(
-                "{{\"drowse\":{{\"refused\":{{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":{in_flight}}}}}}}\n"
-            );
-            stream.write_all(text.as_bytes()).unwrap();
+    // It ends with the test program.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let refused =
+                "{\"drowse\":{\"refused\":{\"versions\":[9],\"reason\":\"speaks 9\",\"inFlight\":0}}}\n";
+            let _ = stream.unwrap().write_all(refused.as_bytes());
         }
     });
     let error = world.call().unwrap_err();
@@ -355,11 +445,8 @@ fn a_bridge_of_another_version_is_replaced_only_when_nothing_is_in_flight() {
         error.to_string().contains("speaks 9") && error.to_string().contains("drowse restart @s"),
         "{error}"
     );
-    assert!(other.is_there());
-    world.call().unwrap();
-    assert!(!other.is_there());
-    serve.join().unwrap();
-    assert_eq!((world.launches(), world.executed()), (1, 1));
+    assert!(bridge.is_there());
+    assert_eq!(world.launches(), 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use drowse_core::era::Era;
 use drowse_core::lifecycle::{Exit, PublicState};
 use drowse_runtime::bridge::HubConfig;
+use drowse_runtime::wire::Kind;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -148,7 +149,7 @@ async fn a_start_that_fails_is_reported_and_retired(era: Era) {
         Script { dies_on: Some(first), boot: Duration::from_secs(1), ..Script::of(era) },
         Script { boot: Duration::from_secs(3600), ..Script::of(era) },
     ];
-    for (script, timed_out) in scripts.into_iter().zip([false, false, true]) {
+    for (script, kind) in scripts.into_iter().zip([Kind::StartFailed, Kind::StartFailed, Kind::Timeout]) {
         let stage = Stage::new(script);
         let hub = stage.bridge(sleepy());
         // A program that is not there is known to be missing before anybody can ask.
@@ -162,7 +163,7 @@ async fn a_start_that_fails_is_reported_and_retired(era: Era) {
         hub.retired().await;
         assert_eq!(stage.outcomes().len(), 1, "{script:?}");
         let failed = stage.outcomes()[0].clone().unwrap_err();
-        assert_eq!(failed.timed_out, timed_out, "{script:?}: {failed:?}");
+        assert_eq!(failed.kind, kind, "{script:?}: {failed:?}");
         assert!(!failed.message.is_empty());
         let (_, last) = stage.records().last().cloned().unwrap();
         assert_eq!((last.record.state, last.record.ended), (PublicState::Crashed, true), "{script:?}");
@@ -178,7 +179,7 @@ async fn a_start_that_cannot_be_written_down_does_not_happen(era: Era) {
     hub.retired().await;
     assert_eq!(stage.starts(), 0);
     let failed = stage.outcomes()[0].clone().unwrap_err();
-    assert!(failed.message.contains("disk"), "{failed:?}");
+    assert!(failed.message.contains("disk") && failed.kind == Kind::Storage, "{failed:?}");
     // A stop happens all the same: what the stale record names is found by the next starter.
     let stage = Stage::new(Script::of(era));
     let hub = stage.bridge(sleepy());
@@ -206,7 +207,7 @@ async fn a_server_that_keeps_crashing_is_let_rest(era: Era) {
     let records = stage.records().len();
     stage.bridge(sleepy()).retired().await;
     let failed = stage.outcomes().last().cloned().unwrap().unwrap_err();
-    assert!(failed.message.contains("crash") && !failed.timed_out, "{failed:?}");
+    assert!(failed.message.contains("crash") && failed.kind == Kind::StartFailed, "{failed:?}");
     assert_eq!(stage.records().len(), records, "nothing was begun");
     // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
     let hours_ahead = |config: &mut HubConfig| config.now_micros -= 5 * 3_600_000_000;

@@ -24,6 +24,7 @@ const GONE: Duration = Duration::from_secs(10);
 pub struct Home {
     directory: TempDir,
     files: Files,
+    patience: Duration,
 }
 
 impl Home {
@@ -35,7 +36,14 @@ impl Home {
     pub fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("drowse-").tempdir().expect("a temporary directory");
         let files = Files::new(directory.path().join("home"), None);
-        Self { directory, files }
+        Self { directory, files, patience: GONE }
+    }
+
+    /// The same, with another limit for its processes to be gone once all was closed.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The directory that all of it is in.
@@ -69,6 +77,11 @@ impl Home {
     pub fn run<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Run {
         let begun = Instant::now();
         Running::start(self.command(words)).end_since(begun)
+    }
+
+    /// Runs a command of [`command`](Self::command) to its end.
+    pub fn finish(&self, command: Command) -> Run {
+        Running::start(command).end()
     }
 
     /// Starts the binary.
@@ -160,7 +173,7 @@ impl Home {
 
     /// What is left of its sessions, one line each.
     fn leftovers(&self) -> Vec<String> {
-        let deadline = Instant::now() + GONE;
+        let deadline = Instant::now() + self.patience;
         let processes = loop {
             let processes = survey::belonging_to(self.path());
             if processes.is_empty() || Instant::now() >= deadline {

@@ -40,7 +40,12 @@ pub struct Run {
 }
 
 impl Running {
-    pub(super) fn start(mut command: Command) -> Self {
+    /// Starts a command, of the binary or around it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(mut command: Command) -> Self {
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");

@@ -1,6 +1,7 @@
 //! One session on the fixture server, and ways to watch it.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use drowse_runtime::home::SessionName;
@@ -190,6 +191,12 @@ impl<'h> Session<'h> {
         self.journal.methods().expect("a journal")
     }
 
+    /// Where its bridge listens.
+    #[must_use]
+    pub fn socket_file(&self) -> PathBuf {
+        self.home.files().socket_file(&self.name)
+    }
+
     /// A connection to its bridge, with its hello said; `None` if there is no bridge.
     #[must_use]
     pub fn try_socket(&self) -> Option<Socket> {
@@ -254,8 +261,19 @@ impl<'h> Session<'h> {
     pub fn kill_bridge(&self) {
         let bridge = self.state().and_then(|state| state.bridge).expect("a bridge in the record");
         assert!(bridge.is_alive(), "{} has no bridge", self.name);
-        kill(bridge.pid);
+        signal(bridge.pid, Signal::KILL);
         wait_until_gone(Some(&bridge));
+    }
+
+    /// Tells its bridge to terminate.
+    ///
+    /// # Panics
+    /// If it has none.
+    #[track_caller]
+    pub fn tell_bridge_to_go(&self) {
+        let bridge = self.state().and_then(|state| state.bridge).expect("a bridge in the record");
+        assert!(bridge.is_alive(), "{} has no bridge", self.name);
+        signal(bridge.pid, Signal::TERM);
     }
 
     /// Kills its server's process.
@@ -265,7 +283,7 @@ impl<'h> Session<'h> {
     #[track_caller]
     pub fn kill_server(&self) {
         let server = self.state().and_then(|state| state.server_pid).expect("a server in the record");
-        kill(server);
+        signal(server, Signal::KILL);
     }
 }
 
@@ -273,9 +291,9 @@ fn at(entry: &Entry) -> u64 {
     entry.fields.get("at").and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn kill(pid: u32) {
+fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
-    kill_process(pid, Signal::KILL).expect("it can be killed");
+    kill_process(pid, signal).expect("it can be signalled");
 }
 
 /// Waits until a process that was written down has ended.

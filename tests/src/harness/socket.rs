@@ -37,6 +37,15 @@ impl Socket {
         Ok(Self { reader, writer, unread: VecDeque::new(), next_id: 0 })
     }
 
+    /// Its writing end once more, for a thread that writes while another one reads.
+    ///
+    /// # Panics
+    /// If this process has no descriptor left.
+    #[must_use]
+    pub fn writer(&self) -> UnixStream {
+        self.writer.try_clone().expect("a descriptor")
+    }
+
     /// Writes a line as it stands.
     ///
     /// # Errors

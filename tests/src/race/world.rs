@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use drowse_runtime::caller::{
     BRIDGE_COMMAND, BridgeProgram, CallError, Environment, Pin, Reply, Request, Sessions, Wait, Wanted,
@@ -37,7 +37,7 @@ pub struct World {
 }
 
 /// How a session is set up.
-#[derive(Debug, Clone)]
+#[derive(Default, Debug, Clone)]
 pub struct Setup<'a> {
     /// Flags of the fixture server.
     pub server: &'a [&'a str],
@@ -47,12 +47,6 @@ pub struct Setup<'a> {
     pub connect_ms: Option<u64>,
     /// How long a server may take to stop; `None` is the default.
     pub grace_ms: Option<u64>,
-}
-
-impl Default for Setup<'_> {
-    fn default() -> Self {
-        Self { server: &[], idle_secs: 0, connect_ms: None, grace_ms: None }
-    }
 }
 
 /// A session of a [`World`], registered and not started.
@@ -179,7 +173,7 @@ impl World {
     }
 
     /// The real command, with nothing inherited. `faults` as in [`sessions`](Self::sessions), for the command and for
-    /// the bridges that it starts.
+    /// the bridges that it starts, but each for one process only; `always B1` for all of them.
     pub fn command(&self, words: &[&str], faults: &str) -> Command {
         let mut command = Command::new(drowse());
         command
@@ -189,15 +183,39 @@ impl World {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("DROWSE_HOME", self.home().root())
             .env(WORLD, &self.mark)
-            .env("DROWSE_FAULT", faults)
+            .env("DROWSE_FAULT", faults.trim_start_matches("always "))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if !faults.starts_with("always ") {
+            command.env("DROWSE_FAULT_ONCE", self.path().join("fault"));
+        }
         command
+    }
+
+    /// Runs the real command to its end.
+    pub fn runs(&self, words: &[&str]) -> Ended {
+        let child = self.command(words, "").spawn().expect("run drowse");
+        match Ended::of(Running { child, answer: String::new() }) {
+            Ok(ended) => ended,
+            Err(hangs) => panic!("{hangs}"),
+        }
+    }
+
+    /// The same.
+    pub fn runs_words(&self, words: &[String]) -> Ended {
+        self.runs(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// Registers a session on the fixture; nothing is started.
     pub fn session(&self, name: &str, setup: &Setup<'_>) -> Session<'_> {
+        let session = self.unregistered(name, setup);
+        self.sessions("").connect(&session.wanted(true), wait()).expect("register a session");
+        session
+    }
+
+    /// A session on the fixture that does not exist yet.
+    pub fn unregistered(&self, name: &str, setup: &Setup<'_>) -> Session<'_> {
         let journal = Journal::at(self.path().join(format!("{name}.journal")));
         let mut args = vec!["--log".to_owned(), journal.path().display().to_string()];
         args.extend(setup.server.iter().map(|flag| (*flag).to_owned()));
@@ -207,7 +225,7 @@ impl World {
             stop_grace_ms: setup.grace_ms,
             ..Settings::default()
         };
-        let session = Session {
+        Session {
             world: self,
             name: SessionName::new(name).expect("a session's name"),
             journal,
@@ -217,9 +235,7 @@ impl World {
                 Pin::Value(WORLD.to_owned(), self.mark.clone()),
                 Pin::Value(SESSION.to_owned(), name.to_owned()),
             ],
-        };
-        self.sessions("").connect(&session.wanted(true), wait()).expect("register a session");
-        session
+        }
     }
 
     /// The live processes of this world, by what they are.
@@ -284,6 +300,19 @@ impl Session<'_> {
             environment: Environment::default(),
             lazy: Some(lazy),
         }
+    }
+
+    /// The command line that connects it, with further flags for the server.
+    pub fn connect_words(&self, server: &[&str]) -> Vec<String> {
+        let WantedTarget::Command { command, args } = &self.target else { panic!("not a command") };
+        let idle = self.settings.idle_timeout_secs.unwrap_or(0).to_string();
+        let mark = format!("{WORLD}={}", self.world.mark);
+        let session = format!("{SESSION}={}", self.name.as_str());
+        let at = self.at();
+        let mut words = vec!["connect", &at, "--json", "--idle-timeout", &idle];
+        words.extend(["--env", &mark, "--env", &session, "--", command]);
+        let words = words.into_iter().chain(args.iter().map(String::as_str)).chain(server.iter().copied());
+        words.map(str::to_owned).collect()
     }
 
     /// Its name as the command line has it.
@@ -357,6 +386,15 @@ impl Session<'_> {
         }
     }
 
+    /// Waits until it may be started again.
+    pub fn sleeps_until_retry(&self) {
+        if let Some(at) = self.state().and_then(|state| state.retry_at) {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            // Not a wait for something: time itself is what has to pass.
+            std::thread::sleep(Duration::from_millis(at + 1).saturating_sub(now));
+        }
+    }
+
     /// Waits until its log has this.
     #[track_caller]
     pub fn has_logged(&self, text: &str) {
@@ -393,6 +431,18 @@ impl Session<'_> {
         match self.journal.wait(LIMIT, |entries| enough(&Audit::of(entries))) {
             Ok(entries) => Audit::of(&entries),
             Err(error) => panic!("{error}\n{}", self.log()),
+        }
+    }
+
+    /// Waits until somebody holds L, to start a bridge or to wait for one.
+    #[track_caller]
+    pub fn is_being_started(&self) {
+        let path = self.world.home().start_lock(&self.name);
+        let deadline = Instant::now() + LIMIT;
+        // Nothing tells of a lock that is taken, so this is asked again and again.
+        while Lock::try_acquire(&path).expect("a lock").is_some() {
+            assert!(Instant::now() < deadline, "nobody takes L");
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -481,6 +531,16 @@ impl Running {
         let _ = self.child.kill();
     }
 
+    /// Whether it ends within a moment.
+    pub fn has_ended(&mut self) -> bool {
+        self.seen().is_none_or(|seen| seen.ends_within(ENDING))
+    }
+
+    fn seen(&self) -> Option<Seen> {
+        let (pid, role) = (self.pid(), Role::Other);
+        processes::started(pid).map(|started| Seen { pid, started, role, command: String::new() })
+    }
+
     /// Waits for its end.
     pub fn outcome(self) -> Outcome {
         let answer = self.answer.clone();
@@ -505,13 +565,7 @@ pub struct Ended {
 impl Ended {
     /// Waits for a command's end; an error if it takes longer than any may.
     fn of(running: Running) -> Result<Self, String> {
-        let seen = processes::started(running.pid()).map(|started| Seen {
-            pid: running.pid(),
-            started,
-            role: Role::Other,
-            command: String::new(),
-        });
-        if let Some(seen) = seen.filter(|seen| !seen.ends_within(LIMIT)) {
+        if let Some(seen) = running.seen().filter(|seen| !seen.ends_within(LIMIT)) {
             let mut stuck = running;
             stuck.kill();
             let output = stuck.child.wait_with_output();
@@ -523,6 +577,21 @@ impl Ended {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         })
+    }
+
+    /// What failed; panics if nothing did, or it does not say.
+    #[track_caller]
+    pub fn failure(&self) -> Typed {
+        self.outcome("").failure()
+    }
+
+    /// Whether it succeeded, whatever it printed.
+    ///
+    /// # Errors
+    ///
+    /// How it ended if it did not.
+    pub fn done(&self) -> Result<(), Outcome> {
+        if self.status.success() { Ok(()) } else { Err(self.outcome("")) }
     }
 
     fn outcome(&self, answer: &str) -> Outcome {

@@ -62,10 +62,8 @@ fn a_server_and_then_its_bridge() {
         server.signal(Signal::KILL);
         kill_bridge(&session);
         let outcome = first.outcome();
-        match step {
-            "B4" | "B5" => assert!(outcome.failure().never_ran()),
-            _ => assert_eq!(outcome, Outcome::Answered),
-        }
+        // At a start nothing had run yet, so that it went on with another bridge.
+        assert_eq!(outcome, Outcome::Answered, "{}", session.log());
         if let Some(second) = second {
             let failed = second.outcome().failure();
             assert_eq!((failed.kind.as_str(), failed.ran.as_deref()), ("bridge-lost", Some("unknown")));

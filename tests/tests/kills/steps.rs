@@ -89,24 +89,37 @@ fn a_caller_killed_while_it_waits_for_the_last_bridge() {
     aftermath(&session);
 }
 
-fn one_bridge_killed_at_a_start(step: &str, before: Before) {
-    let world = World::new();
-    let session = world.session("s", &SERVER);
-    before.set_up(&session);
-    let failed = session.command_call("lost", step).failure();
-    assert!(session.log().contains(&format!("fault at {step}")), "{}", session.log());
-    assert!(failed.never_ran() && failed.kind == "start-failed" && failed.exit == 2, "{failed:?}");
-    assert_eq!(session.audit().executions("lost"), 0);
-    aftermath(&session);
-}
-
+/// The caller starts another one, as nothing ran.
 #[test]
 fn a_bridge_killed_at_any_step_of_its_start() {
     use Before::{Asleep, Dead, Dormant};
     let cases = ["B1", "B2", "B3", "B4", "B5", "B5-said"].into_iter().flat_map(|step| {
         [Dormant, Asleep, Dead].map(|before| (format!("{step} {before:?}"), (step, before)))
     });
-    at_once(cases, |(step, before)| one_bridge_killed_at_a_start(step, before));
+    at_once(cases, |(step, before)| {
+        let world = World::new();
+        let session = world.session("s", &SERVER);
+        before.set_up(&session);
+        assert_eq!(session.command_call("goes on", step), Outcome::Answered, "{}", session.log());
+        assert_eq!(session.log().matches(&format!("fault at {step}\n")).count(), 1, "{}", session.log());
+        assert_eq!(session.audit().executions("goes on"), 1);
+        aftermath(&session);
+    });
+}
+
+/// A bridge that is killed whenever it is started.
+#[test]
+fn all_bridges_killed_at_a_step_of_their_start() {
+    let cases = ["B1", "B3", "B4", "B5", "B5-said"].map(|step| (step, step));
+    at_once(cases, |step| {
+        let world = World::new();
+        let session = world.session("s", &SERVER);
+        let failed = session.command_call("lost", &format!("always {step}")).failure();
+        assert!(session.log().matches(&format!("fault at {step}\n")).count() > 1, "{}", session.log());
+        assert!(failed.never_ran() && failed.kind == "start-failed" && failed.exit == 2, "{failed:?}");
+        assert_eq!(session.audit().executions("lost"), 0);
+        aftermath(&session);
+    });
 }
 
 /// D1 and D3: nobody wants anything of it.

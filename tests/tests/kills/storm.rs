@@ -1,10 +1,11 @@
-//! Processes killed at random moments, one or two at a time, while calls go on.
+//! Processes killed at random moments, one or two at a time, while calls go on; others are held up for a moment, so that
+//! everything happens in every order. In some storms the session is restarted, closed and connected again meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use drowse_tests::race::chance::{self, Chance};
 use drowse_tests::race::processes::{Role, Seen, Watch};
@@ -32,24 +33,44 @@ impl Tally {
     }
 }
 
+/// What goes on besides calls and kills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Commands {
+    None,
+    /// `restart`, `close` and `connect`.
+    Some,
+}
+
 #[test]
 fn kills_at_random_moments() {
-    storm("kills_at_random_moments", 3, 12);
+    storm("kills_at_random_moments", 3, 12, Commands::None);
+}
+
+#[test]
+fn kills_and_commands_at_random_moments() {
+    storm("kills_and_commands_at_random_moments", 3, 12, Commands::Some);
 }
 
 #[test]
 #[ignore = "takes minutes: run by hand"]
 fn many_kills_at_random_moments() {
-    storm("many_kills_at_random_moments", 16, 60);
+    storm("many_kills_at_random_moments", 16, 60, Commands::None);
 }
 
-fn storm(test: &str, worlds: u64, calls: usize) {
+#[test]
+#[ignore = "takes minutes: run by hand"]
+fn many_kills_and_commands_at_random_moments() {
+    storm("many_kills_and_commands_at_random_moments", 16, 60, Commands::Some);
+}
+
+fn storm(test: &str, worlds: u64, calls: usize, commands: Commands) {
     let seed = chance::seed(test);
     let tally = Mutex::new(Tally::default());
     thread::scope(|scope| {
         let tally = &tally;
-        let threads: Vec<_> =
-            (0..worlds).map(|number| scope.spawn(move || one_world(seed, number, calls, tally))).collect();
+        let threads: Vec<_> = (0..worlds)
+            .map(|number| scope.spawn(move || one_world(seed, number, calls, commands, tally)))
+            .collect();
         for thread in threads {
             assert!(thread.join().is_ok(), "{test}: DROWSE_SEED={seed}");
         }
@@ -57,7 +78,7 @@ fn storm(test: &str, worlds: u64, calls: usize) {
     println!("{test}: {:#?}", tally.into_inner().expect("the tally").0);
 }
 
-fn one_world(seed: u64, number: u64, calls: usize, tally: &Mutex<Tally>) {
+fn one_world(seed: u64, number: u64, calls: usize, commands: Commands, tally: &Mutex<Tally>) {
     let world = World::new();
     let session = world.session("s", &SERVER);
     let watch = Watch::over(world.mark());
@@ -74,6 +95,10 @@ fn one_world(seed: u64, number: u64, calls: usize, tally: &Mutex<Tally>) {
                 })
             })
             .collect();
+        scope.spawn(move || hold_up(session.world, Chance::new(seed, number * 1000 + 998), left));
+        if commands == Commands::Some {
+            scope.spawn(move || command(session, Chance::new(seed, number * 1000 + 999), left, tally));
+        }
         let mut chance = Chance::new(seed, number * 1000);
         while left.load(Ordering::Relaxed) > 0 {
             // Not a wait for something: the moment is what is drawn.
@@ -98,11 +123,12 @@ fn one_world(seed: u64, number: u64, calls: usize, tally: &Mutex<Tally>) {
         };
         tally.lock().expect("the tally").count(what);
     }
-    // If it was killed while it started, again and again, it is not started for a while.
-    if let Some(at) = session.state().and_then(|state| state.retry_at) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        thread::sleep(Duration::from_millis(at).saturating_sub(now));
+    if commands == Commands::Some {
+        let ended = world.runs_words(&session.connect_words(&[]));
+        assert!(ended.status.success(), "{ended}\n{}", session.log());
     }
+    // If it was killed while it started, again and again, it is not started for a while.
+    session.sleeps_until_retry();
     crate::aftermath(&session);
 }
 
@@ -131,6 +157,42 @@ fn call_on(session: &Session<'_>, caller: usize, calls: usize, mut chance: Chanc
         made.push((tag, outcome));
     }
     made
+}
+
+/// Stops a process now and then, and lets it go on soon.
+fn hold_up(world: &World, mut chance: Chance, left: &AtomicUsize) {
+    while left.load(Ordering::Relaxed) > 0 {
+        thread::sleep(chance.time(Duration::from_millis(60)));
+        let seen = world.processes();
+        if !seen.is_empty() {
+            let one = chance.pick(&seen);
+            one.signal(Signal::STOP);
+            thread::sleep(chance.time(Duration::from_millis(40)));
+            one.signal(Signal::CONT);
+        }
+    }
+}
+
+/// Restarts the session now and then, or closes it and connects it again.
+fn command(session: &Session<'_>, mut chance: Chance, left: &AtomicUsize, tally: &Mutex<Tally>) {
+    while left.load(Ordering::Relaxed) > 0 {
+        thread::sleep(chance.time(Duration::from_millis(1500)));
+        let at = session.at();
+        let commands = if chance.percent(60) { vec!["restart"] } else { vec!["close", "connect"] };
+        for command in commands {
+            let ended = match command {
+                "connect" => session.world.runs_words(&session.connect_words(&[])),
+                command => session.world.runs(&[command, &at, "--json"]),
+            };
+            let what = match ended.done() {
+                Ok(()) => "done".to_owned(),
+                Err(Outcome::Killed) => "killed".to_owned(),
+                Err(Outcome::Failed(typed)) => typed.kind,
+                Err(other) => panic!("{command}: {other:?}\n{}", session.log()),
+            };
+            tally.lock().expect("the tally").count(format!("{command}: {what}"));
+        }
+    }
 }
 
 /// Kills one or two processes, of whatever kind there are; their kinds.

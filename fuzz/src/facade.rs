@@ -1,0 +1,82 @@
+//! The facade under any inputs: a trace that never was, played with an adapter that keeps its word about keys.
+
+use std::collections::HashMap;
+
+use drowse_core::crash::CrashLog;
+use drowse_core::link::{Key, Slot};
+use drowse_core::server::{Action, Config, Outcome, Server};
+use drowse_core::time::Instant;
+use drowse_core::trace::{self, Input, Output};
+
+/// More actions than one input can ask for: each of the slots can be sent, cancelled and failed.
+const MOST_ACTIONS: usize = 64;
+
+struct Adapter {
+    server: Server<[Slot; 4]>,
+    now: Instant,
+    /// Every key that was given out and not taken back, and whether the kernel has it.
+    keys: HashMap<Key, bool>,
+    reads: HashMap<Key, bool>,
+}
+
+/// `data` as a trace, line by line; lines that are none are passed over.
+pub(crate) fn play(data: &[u8]) {
+    let server = Server::new(Config::default(), [Slot::EMPTY; 4], 0, CrashLog::new());
+    let mut adapter = Adapter { server, now: Instant::ZERO, keys: HashMap::new(), reads: HashMap::new() };
+    for line in data.split(|byte| *byte == b'\n') {
+        let Ok((at, input)) = trace::parse(line) else { continue };
+        let mut buffer = vec![0; line.len() + trace::MAX_BESIDE_FRAME];
+        let written = trace::write(at, &input, &mut buffer).expect("what was read can be written");
+        assert_eq!(trace::parse(written.strip_suffix(b"\n").unwrap_or(written)), Ok((at, input)));
+        adapter.now = adapter.now.max(at);
+        adapter.give(input);
+    }
+    // However it went, an end takes every key back. The adapter that ends it acknowledges what it is asked for.
+    adapter.give(Input::Close);
+    for _ in 0..4 {
+        adapter.give(Input::Persisted);
+        adapter.give(Input::TreeGone);
+    }
+    assert!(adapter.keys.is_empty(), "never taken back: {:?}", adapter.keys);
+}
+
+impl Adapter {
+    fn give(&mut self, input: Input<'_>) {
+        if let Input::Sent(key) = input
+            && let Some(sent) = self.keys.get_mut(&key)
+        {
+            *sent = true;
+        }
+        let output = self.server.replay(self.now, input);
+        self.heed(output);
+        for turn in 0.. {
+            assert!(turn < MOST_ACTIONS, "the actions do not end");
+            let output = self.server.replay(self.now, Input::Poll);
+            if output == Output::Action(None) {
+                break;
+            }
+            self.heed(output);
+        }
+        if input == Input::Timeout
+            && let Some((at, reason)) = self.server.poll_timeout()
+        {
+            assert!(at > self.now, "{reason:?} was due and was not handled");
+        }
+    }
+
+    fn heed(&mut self, output: Output) {
+        match output {
+            Output::Submitted(Ok(key)) => assert_eq!(self.keys.insert(key, false), None, "{key:?} twice"),
+            Output::Heard(Outcome::Deliver { key, .. })
+            | Output::Action(Some(Action::AnswerInfo { key } | Action::Fail { key, .. })) => {
+                assert!(self.keys.remove(&key).is_some(), "{key:?} taken back without having been given");
+            }
+            Output::Action(Some(Action::Send { key, method, .. })) => {
+                let sent = self.keys.get(&key).expect("a key that is out");
+                let again = self.reads.insert(key, method.only_reads()).is_some();
+                assert!(!(again && *sent && !method.only_reads()), "{method:?} may run twice");
+            }
+            _ => {}
+        }
+    }
+}
