@@ -111,4 +111,26 @@ mod tests {
         log.clear();
         assert_eq!(log.retry_at(), None);
     }
+
+    #[test]
+    fn only_the_last_crashes_are_kept() {
+        let times: [Instant; 7] = core::array::from_fn(|index| Instant::from_millis(index as u64));
+        let log = CrashLog::from_times(times);
+        assert_eq!(log.times(), &times[2..]);
+        assert_eq!(log.retry_at(), Some(times[6].after(WINDOW)));
+        let mut old = CrashLog::from_times(times);
+        let later = times[3].after(WINDOW);
+        old.record(later);
+        assert_eq!(old.times(), [times[4], times[5], times[6], later]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_nobody_wait() {
+        let at = Instant::from_millis(100_000);
+        let log = CrashLog::from_times([at; LIMIT]);
+        assert!(!log.admits(at));
+        assert!(!log.admits(Instant::from_millis(100_000 - 1).after(WINDOW)));
+        assert!(log.admits(at.after(WINDOW)));
+        assert!(log.admits(Instant::from_millis(99_999)), "the crash is still to come");
+    }
 }

@@ -401,6 +401,17 @@ fn a_lost_link_leaves_nobody_to_tell() {
 }
 
 #[test]
+fn a_new_server_is_not_told_what_the_old_one_should_have_been() {
+    let mut link = ready();
+    let key = sent(&mut link, Method::ToolsCall);
+    link.cancel(key);
+    link.handle_lost();
+    link.handle_ready(at(1));
+    assert_eq!(link.poll_cancelled(), None);
+    assert_eq!(failures(&mut link), [(key, Cause::Cancelled, Ran::Unknown)]);
+}
+
+#[test]
 fn fail_queued_spares_what_is_on_its_way() {
     let mut link = ready();
     let sent = sent(&mut link, Method::ToolsCall);

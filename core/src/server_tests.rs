@@ -594,6 +594,43 @@ fn what_was_sent_fails_and_what_waits_is_served_by_the_next_generation() {
 }
 
 #[test]
+fn a_server_that_closes_its_output_and_stays_is_ended() {
+    let mut world = World::new(resident(idle(600)), Era::Modern);
+    world.behaviour.ignores_eof = true;
+    world.behaviour.latency = None;
+    let call = world.call("tools/call");
+    world.seconds(1);
+    world.done();
+    world.seconds(10);
+    world.act(Server::handle_lost);
+    assert_eq!(*world.fate(call), failed(Cause::ServerLost, Ran::Unknown));
+    assert_eq!(world.done(), [Did::Persist(PublicState::Crashed, 1), Did::CloseInput]);
+    world.pass(Duration::from_millis(2_100));
+    assert!(!world.has_process(), "it was told to terminate");
+    assert_eq!(world.state(), "crashed");
+    world.behaviour = Behaviour::of(Era::Modern);
+    world.use_it();
+}
+
+#[test]
+fn a_server_that_closes_its_output_before_the_handshake_is_not_waited_for() {
+    let mut world = World::new(resident(idle(600)), Era::Legacy);
+    world.behaviour.mute = true;
+    let call = world.call("tools/call");
+    world.seconds(1);
+    world.behaviour.mute = false;
+    world.act(Server::handle_lost);
+    world.seconds(1);
+    assert!(world.is_answered(call), "it was started once more, for it may have died on the probe");
+    let mut world = World::new(Config { pin: Pin::Era(Era::Modern), ..resident(idle(600)) }, Era::Legacy);
+    world.behaviour.mute = true;
+    let call = world.call("tools/call");
+    world.act(Server::handle_lost);
+    assert_eq!(*world.fate(call), failed(Cause::StartFailed, Ran::No));
+    assert_eq!(world.server.start_error(), Some(StartError::Negotiation(NegotiationError::Ended)));
+}
+
+#[test]
 fn a_request_that_kills_its_server_every_time_ends_too() {
     let mut world = holding(resident(idle(600)), Era::Modern);
     let read = world.call("resources/read");
@@ -625,6 +662,36 @@ fn an_operation_during_the_drain_is_served_by_the_next_generation() {
             assert_eq!(world.record.unwrap().generation, 2);
         }
     }
+}
+
+#[test]
+fn the_time_of_a_drain_is_not_taken_from_an_operation() {
+    let allowance = Allowance { quiet: secs(1), total: secs(1) };
+    let mut world = World::new(Config { allowance, ..idle(60) }, Era::Modern);
+    world.behaviour.ignores_eof = true;
+    world.behaviour.ignores_terminate = true;
+    world.behaviour.boot = secs(3);
+    let first = world.call("tools/call");
+    world.seconds(4);
+    assert!(world.is_answered(first), "nor is that of a start");
+    world.seconds(60);
+    assert_eq!(world.state(), "idle");
+    let call = world.call("tools/call");
+    world.seconds(6);
+    assert_eq!(*world.fate(call), Fate::Open);
+    world.seconds(2);
+    assert!(world.is_answered(call));
+}
+
+#[test]
+fn a_start_that_succeeds_has_no_error() {
+    let mut world = World::new(resident(idle(60)), Era::Modern);
+    world.can_spawn = false;
+    world.call("tools/call");
+    assert_eq!(world.server.start_error(), Some(StartError::NotSpawned));
+    world.can_spawn = true;
+    world.use_it();
+    assert_eq!(world.server.start_error(), None);
 }
 
 #[test]

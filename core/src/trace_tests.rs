@@ -234,6 +234,16 @@ fn each_input_does_what_its_method_does() {
                 let after = format!("{one:?}");
                 assert_eq!(after, format!("{other:?}"), "{input:?}");
                 told |= after != before;
+                let timeless = matches!(
+                    input,
+                    Input::Submit(_)
+                        | Input::Defer
+                        | Input::SetIdle(_)
+                        | Input::SetWritable(_)
+                        | Input::Sent(_)
+                        | Input::Poll
+                );
+                assert!(timeless || other.now() == now, "{input:?} tells the time");
                 match (input, output) {
                     (Input::Submit(_), Output::Submitted(_))
                     | (Input::Frame(_), Output::Heard(_))
