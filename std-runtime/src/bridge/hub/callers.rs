@@ -1,0 +1,333 @@
+//! The hub's side towards callers: connections, their lines, and what is written back to them.
+
+use super::*;
+
+/// What a connection does next.
+enum Flow {
+    Next,
+    /// Every slot is in use: the same frame again when one is free.
+    Wait,
+    Close,
+}
+
+impl Hub {
+    /// Serves a caller until it or the bridge goes.
+    pub async fn serve_connection(
+        &self,
+        mut reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + 'static,
+    ) {
+        let Some((id, closed)) = self.add_connection(writer) else { return };
+        tokio::select! {
+            () = self.read_connection(id, &mut reader) => {}
+            () = closed.notified() => {}
+        }
+        self.with(|hub, inner, now| {
+            // A caller that went away does not want its answers.
+            for key in inner.keys_of(|payload| payload.connection == id) {
+                inner.server.cancel(now, key);
+            }
+            hub.drive(inner, None);
+        });
+        // A last word (a refusal, the goodbye) is worth a moment, not more.
+        let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
+        self.with(|_, inner, _| inner.connections.remove(&id));
+    }
+
+    pub(super) async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
+        let mut intake = Intake::new(self.0.limit);
+        loop {
+            while let Some(frame) = intake.decoder.poll_frame() {
+                match self.client_frame(id, &frame) {
+                    Flow::Next => {}
+                    Flow::Close => return,
+                    Flow::Wait => {
+                        let Frame::Line(line) = frame else { continue };
+                        let line = line.to_vec();
+                        if !self.wait_for_room(id, &line, &mut intake, reader).await {
+                            return;
+                        }
+                    }
+                }
+                // Who does not read its answers is not read from.
+                if self.client_backlog(id) > CLIENT_BACKLOG {
+                    self.backlog_at_most(id, CLIENT_BACKLOG).await;
+                }
+            }
+            if !matches!(intake.read(reader).await, Ok(true)) {
+                return;
+            }
+        }
+    }
+
+    /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
+    /// then `false`.
+    pub(super) async fn wait_for_room(
+        &self,
+        id: u64,
+        line: &[u8],
+        intake: &mut Intake,
+        reader: &mut (impl AsyncRead + Unpin),
+    ) -> bool {
+        loop {
+            tokio::select! {
+                () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
+                    Flow::Next => return true,
+                    Flow::Close => return false,
+                    Flow::Wait => {}
+                },
+                more = intake.read(reader), if intake.decoder.pending() < CLIENT_BACKLOG => {
+                    if !matches!(more, Ok(true)) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn client_backlog(&self, id: u64) -> usize {
+        self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.outlet.backlog())
+    }
+
+    /// Waits until no more than `size` bytes are left to be written on a connection, or it is broken or gone.
+    pub(super) async fn backlog_at_most(&self, id: u64, size: usize) {
+        loop {
+            let eased = match self.0.inner.borrow().connections.get(&id) {
+                Some(Connection { outlet, .. }) if outlet.backlog() > size && !outlet.is_broken() => {
+                    outlet.eased()
+                }
+                _ => return,
+            };
+            eased.notified().await;
+        }
+    }
+
+    pub(super) fn add_connection(&self, writer: impl AsyncWrite + 'static) -> Option<(u64, Rc<Notify>)> {
+        self.with(|hub, inner, _| {
+            if inner.retired {
+                return None;
+            }
+            let id = inner.next_connection;
+            inner.next_connection += 1;
+            let outlet = Outlet::new(writer);
+            let (closed, wake) = (Rc::new(Notify::new()), outlet.wake());
+            let hub = hub.clone();
+            let flusher = Task::spawn(async move {
+                loop {
+                    wake.notified().await;
+                    hub.flush(|inner| {
+                        inner.connections.get_mut(&id).map(|connection| &mut connection.outlet)
+                    })
+                    .await;
+                }
+            });
+            let connection =
+                Connection { front: Front::new(), outlet, closed: Rc::clone(&closed), _flusher: flusher };
+            inner.connections.insert(id, connection);
+            Some((id, closed))
+        })
+    }
+
+    pub(super) fn client_frame(&self, id: u64, frame: &Frame<'_>) -> Flow {
+        self.with(|hub, inner, now| {
+            let frame = match frame {
+                Frame::Line(line) => *line,
+                Frame::Oversize(oversize) => {
+                    let limit = hub.0.limit >> 20;
+                    let text = format!("the request is longer than the limit of {limit} MiB: send less");
+                    inner.reply_error(id, oversize.id, -32600, &explain::refused(text, "too-large"));
+                    return Flow::Next;
+                }
+            };
+            let default = inner.config.server.allowance;
+            let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
+            if connection.outlet.is_broken() {
+                return Flow::Close;
+            }
+            match connection.front.handle_frame(frame, default) {
+                Inbound::Hello { .. } => {
+                    let welcome = json!({"drowse": {"hello": {
+                        "version": front::HELLO_VERSION,
+                        "bridge": env!("CARGO_PKG_VERSION"),
+                        "pid": std::process::id(),
+                    }}});
+                    connection.outlet.send(&[welcome.to_string().as_bytes()], None);
+                }
+                Inbound::Refused => {
+                    let refused = json!({"drowse": {"refused": {
+                        "versions": [front::HELLO_VERSION],
+                        "reason": "this bridge speaks another version of drowse's hello: restart the session",
+                        "inFlight": inner.server.lifecycle().in_flight(),
+                    }}});
+                    connection.outlet.send(&[refused.to_string().as_bytes()], None);
+                    return Flow::Close;
+                }
+                Inbound::Leave => {
+                    inner.server.leave(now);
+                    hub.drive(inner, None);
+                    return Flow::Close;
+                }
+                Inbound::Operation { operation, parts, token } => {
+                    return hub.operation(inner, now, id, frame, operation, parts, token);
+                }
+                Inbound::Discover { id: request } => {
+                    let handshake = inner.handshake.take();
+                    inner.reply(id, request.of(frame), &front::discovery(handshake.as_deref()));
+                    inner.handshake = handshake;
+                }
+                Inbound::Status { id: request } => {
+                    let status = inner.status(now).to_string();
+                    inner.reply(id, request.of(frame), &[status.as_bytes()]);
+                }
+                Inbound::Close { id: request } => {
+                    inner.closers.push((id, request.of(frame).to_vec()));
+                    inner.server.close(now);
+                }
+                Inbound::Cancel { request } => {
+                    let wanted = request.of(frame);
+                    for key in
+                        inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
+                    {
+                        inner.server.cancel(now, key);
+                    }
+                }
+                Inbound::Ignore => return Flow::Next,
+                Inbound::Reject { id: request, rejection } => {
+                    inner.reject(id, frame, request, rejection);
+                }
+            }
+            hub.drive(inner, None);
+            Flow::Next
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
+    pub(super) fn operation(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        connection: u64,
+        frame: &[u8],
+        operation: Operation,
+        parts: RequestParts,
+        token: Option<Span>,
+    ) -> Flow {
+        match inner.server.submit(now, operation) {
+            Ok(key) => {
+                if inner.server.is_stopping() {
+                    fault::point("D2");
+                }
+                let payload = Payload {
+                    connection,
+                    method: operation.method,
+                    id: parts.id.of(frame).to_vec(),
+                    token: token.map(|span| span.of(frame).to_vec()),
+                    parts,
+                    frame: None,
+                    sent: false,
+                };
+                if let Some(place) = inner.payloads.get_mut(key.index()) {
+                    *place = Some(payload);
+                }
+                self.drive(inner, Some((key, frame)));
+                // Most requests are with the kernel by now, and need no copy.
+                if inner.server.is_live(key)
+                    && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
+                    && (!payload.sent || payload.method.only_reads())
+                {
+                    payload.frame = Some(frame.to_vec());
+                }
+            }
+            Err(Refusal::Full) => {
+                if let Some(connection) = inner.connections.get_mut(&connection) {
+                    connection.front.unread();
+                }
+                return Flow::Wait;
+            }
+            Err(Refusal::Unavailable(why)) => {
+                let explained = inner.explain(|around| explain::unavailable(why, around));
+                inner.reply_error(connection, Some(parts.id.of(frame)), explain::CODE, &explained);
+                self.drive(inner, None);
+            }
+        }
+        Flow::Next
+    }
+}
+
+impl Inner {
+    pub(super) fn deliver(
+        &mut self,
+        payload: &Payload,
+        method: Method,
+        line: &[u8],
+        message: &envelope::Message,
+        revision: Revision,
+    ) {
+        if method == Method::ServerPing {
+            // Whatever it said: it answered.
+            return self.reply(payload.connection, &payload.id, &[b"{}"]);
+        }
+        let limit = self.config.limit;
+        let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
+        let id = Span::new(0, payload.id.len());
+        let verbatim = connection.front.is_verbatim();
+        if let Ok(pieces) = splice::answer(line, message, id, method, revision, verbatim) {
+            with_slices(&pieces, line, &payload.id, |slices| connection.outlet.send(slices, None));
+        }
+        if connection.outlet.backlog() > limit.saturating_mul(2) {
+            // It asks for more than it reads.
+            connection.closed.notify_one();
+            self.host.note("closed a caller's connection: it does not read its answers");
+        }
+    }
+
+    pub(super) fn progress(&mut self, key: Key, line: &[u8], token: Span) {
+        if let Some(Some(payload)) = self.payloads.get(key.index())
+            && let Some(wanted) = &payload.token
+            && let Some(connection) = self.connections.get_mut(&payload.connection)
+            && connection.outlet.backlog() < SERVER_BACKLOG
+            && let Ok(pieces) = splice::progress(line, token, Span::new(0, wanted.len()))
+        {
+            with_slices(&pieces, line, wanted, |slices| connection.outlet.send(slices, None));
+        }
+    }
+
+    pub(super) fn reply(&mut self, connection: u64, id: &[u8], result: &[&[u8]]) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            let mut parts: Vec<&[u8]> = vec![br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#];
+            parts.extend_from_slice(result);
+            parts.push(b"}");
+            connection.outlet.send(&parts, None);
+        }
+    }
+
+    pub(super) fn reply_error(
+        &mut self,
+        connection: u64,
+        id: Option<&[u8]>,
+        code: i32,
+        explained: &Explained,
+    ) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            let room = explained.message.len() * 6 + explained.data.len() + id.map_or(0, <[u8]>::len) + 128;
+            let mut buffer = vec![0; room];
+            let data = Some(explained.data.as_bytes());
+            if let Ok(bytes) = message::error(id, code, &explained.message, data, &mut buffer) {
+                connection.outlet.send(&[bytes], None);
+            }
+        }
+    }
+
+    pub(super) fn reject(&mut self, connection: u64, frame: &[u8], id: Option<Span>, rejection: Rejection) {
+        let mut explained = explain::refused(rejection.to_string(), "invalid-request");
+        match rejection {
+            Rejection::UnsupportedVersion(requested) => {
+                let requested: &str = std::str::from_utf8(requested.of(frame)).unwrap_or("null");
+                explained.data = format!(r#"{{"supported":["2026-07-28"],"requested":{requested}}}"#);
+            }
+            Rejection::UnknownMethod => explained = explain::refused(rejection.to_string(), "unsupported"),
+            _ => {}
+        }
+        self.reply_error(connection, id.map(|id| id.of(frame)), rejection.code(), &explained);
+    }
+}

@@ -1,0 +1,320 @@
+//! The hub's side towards the server: its streams, its end, and the requests that are written to it.
+
+use super::*;
+
+impl Hub {
+    /// Waits for the end of a tree that is being ended.
+    pub(super) fn await_end(&self, inner: &mut Inner) {
+        let Some(running) = inner.running.as_mut().filter(|running| !running.awaited) else { return };
+        running.awaited = true;
+        let (hub, control, generation) = (self.clone(), Rc::clone(&running.control), running.generation);
+        spawn_local(async move {
+            control.gone().await;
+            hub.with(|hub, inner, now| {
+                if inner.running.as_ref().is_some_and(|running| running.generation == generation) {
+                    inner.running = None;
+                    inner.server.handle_tree_gone(now);
+                    let waiting = inner.payloads.iter().flatten().filter(|payload| !payload.sent).count();
+                    if waiting > 0 && inner.server.state() == PublicState::Connecting {
+                        inner.host.note(&format!(
+                            "started again: {waiting} requests came while the server was being ended"
+                        ));
+                    }
+                    hub.drive(inner, None);
+                }
+            });
+        });
+    }
+
+    /// Reads the server's output and errors until their end, and notices the end of its process.
+    pub(super) async fn read_server(
+        &self,
+        generation: u64,
+        mut output: Box<dyn AsyncRead + Unpin>,
+        errors: Option<Box<dyn AsyncRead + Unpin>>,
+        control: Rc<dyn Control>,
+        broken: Rc<Notify>,
+    ) {
+        let mut intake = Intake::new(self.0.limit);
+        let mut errors = Errors { reader: errors, buffer: [0; 4096] };
+        let mut exited = control.exited();
+        let mut exit: Option<Exit> = None;
+        let mut output_ended = false;
+        while exit.is_none() {
+            tokio::select! {
+                biased;
+                ended = &mut exited => exit = Some(ended),
+                more = intake.read(&mut output), if !output_ended => {
+                    self.server_frames(generation, &mut intake);
+                    if !matches!(more, Ok(true)) {
+                        output_ended = true;
+                        self.last_frame(generation, &mut intake);
+                        // Who ends closes both pipes, and its last words explain what is reported now.
+                        self.drain_errors(&mut errors).await;
+                        self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
+                    }
+                }
+                bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+                // Biased: by now its output has nothing more to read.
+                () = broken.notified() => {
+                    self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
+                }
+            }
+        }
+        // It wrote all this before it ended, so it is in the pipes; what comes later is of somebody else who holds them.
+        // Where it ended before this task first ran, the runtime has not looked at the pipes yet.
+        tokio::task::yield_now().await;
+        for _ in 0..DRAIN {
+            if output_ended || !matches!(at_once(intake.read(&mut output)).await, Some(Ok(true))) {
+                break;
+            }
+            self.server_frames(generation, &mut intake);
+        }
+        if !output_ended {
+            self.last_frame(generation, &mut intake);
+        }
+        self.drain_errors(&mut errors).await;
+        if let Some(exit) = exit {
+            self.with(|_, inner, _| {
+                if inner.server.state().is_awake() {
+                    let how = match exit {
+                        Exit::Status(status) => format!("exit status {status}"),
+                        Exit::Signal(signal) => format!("signal {signal}"),
+                    };
+                    let text = format!("the server ended by itself ({how})");
+                    inner.host.note(&text);
+                    inner.failure = Some(text);
+                }
+            });
+            self.with_generation(generation, |inner, now| inner.server.handle_exited(now, exit));
+        }
+        // The rest of the tree may still have something to say, until it is gone.
+        let mut gone = control.gone();
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut gone => return,
+                bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
+            }
+        }
+    }
+
+    /// Takes what stands in the pipe of the server's errors by now.
+    pub(super) async fn drain_errors(&self, errors: &mut Errors) {
+        for _ in 0..DRAIN {
+            match at_once(errors.read()).await {
+                Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
+                None => break,
+            }
+        }
+    }
+
+    pub(super) fn server_frames(&self, generation: u64, intake: &mut Intake) {
+        while let Some(frame) = intake.decoder.poll_frame() {
+            self.server_frame(generation, &frame);
+        }
+    }
+
+    pub(super) fn last_frame(&self, generation: u64, intake: &mut Intake) {
+        if let Some(frame) = intake.decoder.finish() {
+            self.server_frame(generation, &frame);
+        }
+    }
+
+    pub(super) async fn flush_server(self, generation: u64, wake: Rc<Notify>, broken: Rc<Notify>) {
+        loop {
+            wake.notified().await;
+            self.flush(|inner| {
+                inner
+                    .running
+                    .as_mut()
+                    .filter(|running| running.generation == generation)
+                    .and_then(|running| running.input.as_mut())
+            })
+            .await;
+            self.with(|hub, inner, _| {
+                inner.set_writable();
+                hub.drive(inner, None);
+                let input = inner.running.as_ref().and_then(|running| running.input.as_ref());
+                if input.is_some_and(Outlet::is_broken) {
+                    // What it wrote before it closed its input is read first.
+                    broken.notify_one();
+                }
+            });
+        }
+    }
+
+    pub(super) fn with_generation(&self, generation: u64, act: impl FnOnce(&mut Inner, Instant)) {
+        self.with(|hub, inner, now| {
+            if inner.running.as_ref().is_some_and(|running| running.generation == generation) {
+                act(inner, now);
+                hub.drive(inner, None);
+            }
+        });
+    }
+
+    pub(super) fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
+        self.with_generation(generation, |inner, now| match frame {
+            Frame::Line(line) => self.server_line(inner, now, line, true),
+            Frame::Oversize(oversize) => {
+                inner.host.note(&format!(
+                    "the server wrote a line of {} bytes, which is over the limit; it was dropped",
+                    oversize.length
+                ));
+                inner.server.handle_oversize(now, oversize.id, oversize.is_response);
+            }
+        });
+    }
+
+    pub(super) fn server_line(&self, inner: &mut Inner, now: Instant, line: &[u8], whole: bool) {
+        match inner.server.handle_frame(now, line) {
+            Outcome::Deliver { key, method, message, revision } => {
+                if let Some(payload) = inner.release(key) {
+                    inner.deliver(&payload, method, line, &message, revision);
+                }
+                self.0.room.notify_waiters();
+            }
+            Outcome::Progress { key, token } => inner.progress(key, line, token),
+            Outcome::Handshake(span) => {
+                inner.handshake = Some(span.of(line).to_vec());
+            }
+            // A server that asks and does not read is not answered for ever.
+            Outcome::Pong { .. } | Outcome::Decline { .. } if inner.input_backlog() > SERVER_BACKLOG => {}
+            Outcome::Pong { id } => {
+                let mut buffer = vec![0; id.len() + 64];
+                if let Ok(bytes) = message::empty_result(id.of(line), &mut buffer) {
+                    inner.write(&[bytes], None);
+                }
+            }
+            Outcome::Decline { id, method } => {
+                let mut buffer = vec![0; id.len() + 256];
+                let text = "drowse declared no such capability";
+                if let Ok(bytes) = message::error(Some(id.of(line)), -32601, text, None, &mut buffer) {
+                    inner.write(&[bytes], None);
+                }
+                let method = String::from_utf8_lossy(method.of(line)).into_owned();
+                inner.host.note(&format!("declined the server's request {method}"));
+            }
+            Outcome::Batch(items) if whole => {
+                for item in envelope::batch(line, items) {
+                    self.server_line(inner, now, item.of(line), false);
+                    self.drive(inner, None);
+                }
+            }
+            Outcome::Batch(_) => inner.host.note("ignored a batch within a batch"),
+            Outcome::Ignored(Ignored::Malformed(error)) => {
+                let start = String::from_utf8_lossy(line.get(..120).unwrap_or(line)).into_owned();
+                inner
+                    .host
+                    .note(&format!("ignored a line of the server that is no message ({error}): {start}"));
+            }
+            Outcome::Ignored(Ignored::Unasked) => {
+                inner.host.note("ignored an answer that nobody waits for");
+            }
+            Outcome::Notification { .. } | Outcome::Ignored(_) => {}
+        }
+    }
+}
+
+impl Inner {
+    /// Tells the machine which requests the kernel has taken; those need no copy any more.
+    pub(super) fn note_sent(&mut self) {
+        while let Some(key) =
+            self.running.as_mut().and_then(|running| running.input.as_mut()).and_then(Outlet::poll_sent)
+        {
+            self.server.handle_sent(key);
+            if self.server.is_live(key)
+                && let Some(Some(payload)) = self.payloads.get_mut(key.index())
+            {
+                payload.sent = true;
+                if !payload.method.only_reads() {
+                    payload.frame = None;
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_errors(&mut self, bytes: &[u8]) {
+        self.host.server_errors(bytes);
+        self.stderr.extend_from_slice(bytes);
+        let over = self.stderr.len().saturating_sub(STDERR_TAIL);
+        self.stderr.drain(..over);
+    }
+
+    pub(super) fn write(&mut self, parts: &[&[u8]], key: Option<Key>) {
+        if let Some(input) = self.running.as_mut().and_then(|running| running.input.as_mut()) {
+            input.send(parts, key);
+        }
+        self.set_writable();
+    }
+
+    pub(super) fn input_backlog(&self) -> usize {
+        let input = self.running.as_ref().and_then(|running| running.input.as_ref());
+        input.map_or(0, Outlet::backlog)
+    }
+
+    pub(super) fn set_writable(&mut self) {
+        self.server.set_writable(self.input_backlog() <= SERVER_BACKLOG);
+    }
+
+    pub(super) fn send_request(&mut self, key: Key, revision: Revision, current: Option<(Key, &[u8])>) {
+        let Some(Some(payload)) = self.payloads.get_mut(key.index()) else { return };
+        let kept = payload.frame.take();
+        let frame = match (&kept, current) {
+            (Some(kept), _) => kept.as_slice(),
+            (None, Some((of, frame))) if of == key => frame,
+            (None, _) => return,
+        };
+        let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
+        let (connection, id) = (payload.connection, payload.id.clone());
+        match splice::request(frame, &parts, key.wire(), progress, revision) {
+            Ok(pieces) => {
+                let running = self.running.as_mut().and_then(|running| running.input.as_mut());
+                if let Some(input) = running {
+                    with_slices(&pieces, frame, &[], |slices| input.send(slices, Some(key)));
+                }
+                self.set_writable();
+                if let Some(Some(payload)) = self.payloads.get_mut(key.index()) {
+                    payload.frame = kept;
+                }
+            }
+            Err(error) => {
+                let explained = explain::refused(error.to_string(), "invalid-request");
+                self.reply_error(connection, Some(&id), -32600, &explained);
+                self.release(key);
+                let now = self.server.now();
+                self.server.cancel(now, key);
+            }
+        }
+    }
+}
+
+/// A server's standard error.
+struct Errors {
+    reader: Option<Box<dyn AsyncRead + Unpin>>,
+    buffer: [u8; 4096],
+}
+
+impl Errors {
+    /// What comes next; never ready once the stream is over.
+    async fn read(&mut self) -> &[u8] {
+        if let Some(reader) = &mut self.reader {
+            if let Ok(n @ 1..) = reader.read(&mut self.buffer).await {
+                return self.buffer.get(..n).unwrap_or_default();
+            }
+            self.reader = None;
+        }
+        std::future::pending().await
+    }
+}
+
+/// What a future gives without waiting.
+async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    // The runtime's own limit on how much is done in one go must not look like an empty pipe.
+    let mut future = std::pin::pin!(tokio::task::unconstrained(future));
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
