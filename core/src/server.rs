@@ -276,6 +276,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     pub fn handle_spawn_failed(&mut self, now: Instant) {
         self.now = now;
         self.negotiation = None;
+        self.gone_by = None;
         self.start_error = Some(StartError::NotSpawned);
         self.link.fail_queued(Cause::StartFailed);
         self.lifecycle.handle_spawn_failed(now);

@@ -695,6 +695,57 @@ fn a_start_that_succeeds_has_no_error() {
 }
 
 #[test]
+fn a_tree_that_cannot_be_killed_holds_nobody_up_for_ever() {
+    let mut world = World::new(resident(idle(60)), Era::Legacy);
+    world.behaviour =
+        Behaviour { ignores_eof: true, ignores_terminate: true, ignores_kill: true, ..world.behaviour };
+    world.use_it();
+    world.seconds(60);
+    let (call, cancelled) = (world.call("tools/call"), world.call("tools/call"));
+    world.seconds(4);
+    assert_eq!(world.done().last(), Some(&Did::Kill));
+    world.cancel(cancelled);
+    assert_eq!(world.awaits(), Some((10_000, Reason::Killed)));
+    world.pass(Duration::from_millis(9_999));
+    assert_eq!(*world.fate(call), Fate::Open);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(*world.fate(call), failed(Cause::Unkillable, Ran::No));
+    assert_eq!(world.awaits(), None);
+    world.seconds(1_000);
+    assert_eq!(world.try_call("tools/call"), Err(Refusal::Unavailable(Unavailable::Unkillable)));
+    // Once it is gone after all, everything is as ever.
+    world.behaviour = Behaviour::of(Era::Legacy);
+    world.vanishes();
+    world.use_it();
+}
+
+#[test]
+fn a_killed_tree_that_nobody_waits_for_is_nobodys_timer() {
+    let mut world = World::new(resident(idle(60)), Era::Legacy);
+    world.behaviour = Behaviour { ignores_kill: true, mute: true, ..world.behaviour };
+    let call = world.call("tools/call");
+    world.seconds(61);
+    assert_eq!(*world.fate(call), failed(Cause::StartFailed, Ran::No));
+    assert_eq!(world.awaits(), None);
+}
+
+#[test]
+fn a_failure_is_written_down_before_its_callers_hear_of_it() {
+    let mut world = holding(idle(600), Era::Modern);
+    let call = world.call("tools/call");
+    world.pass(Duration::ZERO);
+    world.server.handle_exited(world.now(), Exit::Signal(9));
+    let first = world.server.poll_action();
+    assert!(
+        matches!(first, Some(Action::Persist(record)) if record.state == PublicState::Crashed),
+        "{first:?}"
+    );
+    world.server.handle_persisted(world.now());
+    world.drain();
+    assert_eq!(*world.fate(call), failed(Cause::ServerLost, Ran::Unknown));
+}
+
+#[test]
 fn a_retired_server_refuses_so_that_the_caller_starts_another() {
     let mut world = live(idle(60), Era::Legacy);
     world.seconds(61);

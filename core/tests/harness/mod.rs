@@ -46,6 +46,8 @@ pub(crate) struct Behaviour {
     pub(crate) dies_on_probe: bool,
     pub(crate) ignores_eof: bool,
     pub(crate) ignores_terminate: bool,
+    /// It waits for a device and does not end even when it is killed.
+    pub(crate) ignores_kill: bool,
     /// It exits with status 0 this long after its last answer, as some servers do by themselves.
     pub(crate) leaves_after: Option<Duration>,
 }
@@ -61,6 +63,7 @@ impl Behaviour {
             dies_on_probe: false,
             ignores_eof: false,
             ignores_terminate: false,
+            ignores_kill: false,
             leaves_after: None,
         }
     }
@@ -513,10 +516,10 @@ impl World {
                 }
                 Action::Kill => {
                     self.did.push(Did::Kill);
-                    if self.process.is_some() {
-                        self.ends_soon(Exit::Signal(9));
-                    } else {
-                        self.server.handle_tree_gone(self.now);
+                    match &self.process {
+                        Some(process) if process.behaviour.ignores_kill => {}
+                        Some(_) => self.ends_soon(Exit::Signal(9)),
+                        None => self.server.handle_tree_gone(self.now),
                     }
                 }
                 Action::Retire => {
