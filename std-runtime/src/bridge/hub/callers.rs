@@ -34,7 +34,7 @@ impl Hub {
         self.with(|_, inner, _| inner.connections.remove(&id));
     }
 
-    pub(super) async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
+    async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
         let mut intake = Intake::new(self.0.limit);
         loop {
             while let Some(frame) = intake.decoder.poll_frame() {
@@ -62,7 +62,7 @@ impl Hub {
 
     /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
     /// then `false`.
-    pub(super) async fn wait_for_room(
+    async fn wait_for_room(
         &self,
         id: u64,
         line: &[u8],
@@ -85,7 +85,7 @@ impl Hub {
         }
     }
 
-    pub(super) fn client_backlog(&self, id: u64) -> usize {
+    fn client_backlog(&self, id: u64) -> usize {
         self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.outlet.backlog())
     }
 
@@ -102,7 +102,7 @@ impl Hub {
         }
     }
 
-    pub(super) fn add_connection(&self, writer: impl AsyncWrite + 'static) -> Option<(u64, Rc<Notify>)> {
+    fn add_connection(&self, writer: impl AsyncWrite + 'static) -> Option<(u64, Rc<Notify>)> {
         self.with(|hub, inner, _| {
             if inner.retired {
                 return None;
@@ -128,7 +128,7 @@ impl Hub {
         })
     }
 
-    pub(super) fn client_frame(&self, id: u64, frame: &Frame<'_>) -> Flow {
+    fn client_frame(&self, id: u64, frame: &Frame<'_>) -> Flow {
         self.with(|hub, inner, now| {
             let frame = match frame {
                 Frame::Line(line) => *line,
@@ -202,7 +202,7 @@ impl Hub {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
-    pub(super) fn operation(
+    fn operation(
         &self,
         inner: &mut Inner,
         now: Instant,
@@ -318,7 +318,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn reject(&mut self, connection: u64, frame: &[u8], id: Option<Span>, rejection: Rejection) {
+    fn reject(&mut self, connection: u64, frame: &[u8], id: Option<Span>, rejection: Rejection) {
         let mut explained = explain::refused(rejection.to_string(), "invalid-request");
         match rejection {
             Rejection::UnsupportedVersion(requested) => {

@@ -100,7 +100,7 @@ impl Hub {
     }
 
     /// Takes what stands in the pipe of the server's errors by now.
-    pub(super) async fn drain_errors(&self, errors: &mut Errors) {
+    async fn drain_errors(&self, errors: &mut Errors) {
         for _ in 0..DRAIN {
             match at_once(errors.read()).await {
                 Some(bytes) => self.with(|_, inner, _| inner.take_errors(bytes)),
@@ -109,13 +109,13 @@ impl Hub {
         }
     }
 
-    pub(super) fn server_frames(&self, generation: u64, intake: &mut Intake) {
+    fn server_frames(&self, generation: u64, intake: &mut Intake) {
         while let Some(frame) = intake.decoder.poll_frame() {
             self.server_frame(generation, &frame);
         }
     }
 
-    pub(super) fn last_frame(&self, generation: u64, intake: &mut Intake) {
+    fn last_frame(&self, generation: u64, intake: &mut Intake) {
         if let Some(frame) = intake.decoder.finish() {
             self.server_frame(generation, &frame);
         }
@@ -153,7 +153,7 @@ impl Hub {
         });
     }
 
-    pub(super) fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
+    fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
         self.with_generation(generation, |inner, now| match frame {
             Frame::Line(line) => self.server_line(inner, now, line, true),
             Frame::Oversize(oversize) => {
@@ -166,7 +166,7 @@ impl Hub {
         });
     }
 
-    pub(super) fn server_line(&self, inner: &mut Inner, now: Instant, line: &[u8], whole: bool) {
+    fn server_line(&self, inner: &mut Inner, now: Instant, line: &[u8], whole: bool) {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
                 if let Some(payload) = inner.release(key) {
