@@ -932,6 +932,17 @@ fn a_server_that_does_not_answer_the_keepalive_is_disconnected_until_it_is_heard
 }
 
 #[test]
+fn the_keepalive_counts_from_the_handshake() {
+    for era in ERAS {
+        let mut world = World::new(keepalive(30), era);
+        world.act(|server, now| server.wake(now));
+        world.pass(Duration::from_millis(10));
+        assert_eq!(world.state(), "live");
+        assert_eq!(world.awaits(), Some((30_000, Reason::Keepalive)));
+    }
+}
+
+#[test]
 fn a_keepalive_of_nothing_is_none() {
     let mut world = live(keepalive(0), Era::Legacy);
     assert_eq!(world.awaits(), None);
