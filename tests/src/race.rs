@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod chance;
+pub mod outcome;
 pub mod processes;
 pub mod rounds;
 pub mod world;

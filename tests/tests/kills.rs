@@ -17,8 +17,9 @@ mod storm;
 mod wedged;
 
 use drowse_runtime::record::State;
+use drowse_tests::race::outcome::Outcome;
 use drowse_tests::race::processes::Role;
-use drowse_tests::race::world::{Outcome, Session};
+use drowse_tests::race::world::Session;
 
 /// What holds after whatever happened to a session: the next call works, on one server of a new or the same generation
 /// whose record is right, and nothing of earlier ones is left; nor is anything when it is closed.

@@ -133,6 +133,41 @@ fn a_request_that_was_read_is_never_sent_again() {
     }
 }
 
+/// `drowse/info` only reads, so that it may be asked for again where a bridge took it and went; but once.
+#[test]
+fn what_only_reads_is_issued_anew_once() {
+    let dies = || {
+        second(|conn, _| {
+            conn.hello();
+            conn.message().unwrap();
+            conn.leave(After::Die);
+            After::Die
+        })
+    };
+    let ask = |world: &World| {
+        let request = Request { method: "drowse/info", params: "", timeout: None, progress: None };
+        world.sessions.caller(&name("s"), long()).call(request)
+    };
+    let world = World::new();
+    world.next(dies());
+    world.awake();
+    ask(&world).unwrap();
+    assert_eq!(world.launches(), 2);
+
+    let world = World::new();
+    world.next(dies());
+    world.next(Life::serve(|conn, _| {
+        conn.hello();
+        conn.message().unwrap();
+        conn.leave(After::Die);
+        After::Die
+    }));
+    world.awake();
+    let error = ask(&world).unwrap_err();
+    assert!(matches!(error, CallError::BridgeLost { .. }), "{error}");
+    assert_eq!(world.launches(), 2);
+}
+
 #[test]
 fn an_answer_counts_even_if_the_bridge_goes_right_after_it() {
     let world = World::new();

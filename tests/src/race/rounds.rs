@@ -13,8 +13,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use drowse_runtime::caller::{Caller, Sessions};
 
 use super::chance::Chance;
+use super::outcome::{Outcome, of_reply};
 use super::processes::Watch;
-use super::world::{Outcome, Session, Setup, World, outcome, params, request, wait};
+use super::world::{Session, Setup, World, params, request, wait};
 
 /// How far from the deadline calls are.
 const MARGIN_MS: i64 = 50;
@@ -260,7 +261,7 @@ impl Member<'_> {
             }
             let caller = self.caller.get_or_insert_with(|| self.sessions.caller(&self.session.name, wait()));
             caller.set_wait(wait());
-            outcome(&caller.call(request(&params(&tag))), &tag)
+            of_reply(&caller.call(request(&params(&tag))), &tag)
         };
         Made { tag, began, command, outcome }
     }

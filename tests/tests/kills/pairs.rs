@@ -1,7 +1,8 @@
 //! Two processes killed: together, or one while the other is held at a step.
 
 use drowse_tests::harness::at_once;
-use drowse_tests::race::world::{Outcome, Session, Setup, World};
+use drowse_tests::race::outcome::Outcome;
+use drowse_tests::race::world::{Session, Setup, World};
 use rustix::process::Signal;
 
 use crate::aftermath;

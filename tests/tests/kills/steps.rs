@@ -2,7 +2,8 @@
 
 use drowse_runtime::record::State;
 use drowse_tests::harness::at_once;
-use drowse_tests::race::world::{Outcome, Session, Setup, World};
+use drowse_tests::race::outcome::Outcome;
+use drowse_tests::race::world::{Session, Setup, World};
 
 use crate::aftermath;
 

@@ -8,10 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use drowse_tests::race::chance::{self, Chance};
+use drowse_tests::race::outcome::{Outcome, of_reply, slept};
 use drowse_tests::race::processes::{Role, Seen, Watch};
-use drowse_tests::race::world::{
-    Outcome, Session, Setup, World, outcome, params, request, slept, slow_params, wait,
-};
+use drowse_tests::race::world::{Session, Setup, World, params, request, slow_params, wait};
 use rustix::process::Signal;
 
 const SERVER: Setup<'static> = Setup {
@@ -151,7 +150,7 @@ fn call_on(session: &Session<'_>, caller: usize, calls: usize, mut chance: Chanc
                     None => (params(&tag), tag.clone()),
                     Some(ms) => (slow_params(ms, &tag), slept(ms)),
                 };
-                outcome(&kept.call(request(&params)), &answer)
+                of_reply(&kept.call(request(&params)), &answer)
             }
         };
         made.push((tag, outcome));

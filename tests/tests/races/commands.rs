@@ -7,10 +7,9 @@ use std::time::Duration;
 use drowse_runtime::record::State;
 use drowse_tests::harness::at_once;
 use drowse_tests::race::chance::{self, Chance};
+use drowse_tests::race::outcome::{Ended, Outcome, of_reply, slept};
 use drowse_tests::race::processes::Watch;
-use drowse_tests::race::world::{
-    Ended, Outcome, Session, Setup, World, outcome, params, request, slept, slow_params, wait,
-};
+use drowse_tests::race::world::{Session, Setup, World, params, request, slow_params, wait};
 use rustix::process::Signal;
 
 fn setup() -> Setup<'static> {
@@ -51,8 +50,8 @@ fn calls_during<T>(
                         kept.set_wait(wait());
                         let outcome = match caller {
                             0..2 => session.command_begins_slow(ms, &tag, "").outcome(),
-                            _ if ms == 0 => outcome(&kept.call(request(&params(&tag))), &tag),
-                            _ => outcome(&kept.call(request(&slow_params(ms, &tag))), &slept(ms)),
+                            _ if ms == 0 => of_reply(&kept.call(request(&params(&tag))), &tag),
+                            _ => of_reply(&kept.call(request(&slow_params(ms, &tag))), &slept(ms)),
                         };
                         begun.fetch_add(1, Ordering::Relaxed);
                         made.push((tag, outcome));
