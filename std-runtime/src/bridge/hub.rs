@@ -141,6 +141,8 @@ struct Running {
     control: Rc<dyn Control>,
     /// The end of the tree is awaited.
     awaited: bool,
+    /// Told when the end of the server itself was handed in.
+    reported: Rc<Notify>,
     _flusher: Task,
 }
 
@@ -407,7 +409,7 @@ impl Hub {
         match inner.host.spawn(generation) {
             Ok(Backend { input, output, errors, control }) => {
                 let outlet = Outlet::new(input);
-                let broken = Rc::new(Notify::new());
+                let (broken, reported) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
                 let flusher =
                     Task::spawn(self.clone().flush_server(generation, outlet.wake(), Rc::clone(&broken)));
                 inner.running = Some(Running {
@@ -415,12 +417,13 @@ impl Hub {
                     input: Some(outlet),
                     control: Rc::clone(&control),
                     awaited: false,
+                    reported: Rc::clone(&reported),
                     _flusher: flusher,
                 });
                 inner.server.handle_spawned(now);
                 let hub = self.clone();
                 spawn_local(async move {
-                    hub.read_server(generation, output, errors, control, broken).await;
+                    hub.read_server(generation, output, errors, control, broken, reported).await;
                 });
             }
             Err(text) => {

@@ -8,8 +8,11 @@ impl Hub {
         let Some(running) = inner.running.as_mut().filter(|running| !running.awaited) else { return };
         running.awaited = true;
         let (hub, control, generation) = (self.clone(), Rc::clone(&running.control), running.generation);
+        let reported = Rc::clone(&running.reported);
         spawn_local(async move {
             control.gone().await;
+            // How the server itself ended, and what it wrote before, is heard first: it decides what the end was.
+            reported.notified().await;
             hub.with(|hub, inner, now| {
                 if inner.running.as_ref().is_some_and(|running| running.generation == generation) {
                     inner.running = None;
@@ -34,6 +37,7 @@ impl Hub {
         errors: Option<Box<dyn AsyncRead + Unpin>>,
         control: Rc<dyn Control>,
         broken: Rc<Notify>,
+        reported: Rc<Notify>,
     ) {
         let mut intake = Intake::new(self.0.limit);
         let mut errors = Errors { reader: errors, buffer: [0; 4096] };
@@ -76,7 +80,10 @@ impl Hub {
         self.drain_errors(&mut errors).await;
         if let Some(exit) = exit {
             self.with(|_, inner, _| {
-                if inner.server.state().is_awake() {
+                let state = inner.server.state();
+                let by_itself =
+                    state.is_awake() || (inner.server.is_stopping() && state == PublicState::Crashed);
+                if by_itself {
                     let how = match exit {
                         Exit::Status(status) => format!("exit status {status}"),
                         Exit::Signal(signal) => format!("signal {signal}"),
@@ -88,6 +95,7 @@ impl Hub {
             });
             self.with_generation(generation, |inner, now| inner.server.handle_exited(now, exit));
         }
+        reported.notify_one();
         // The rest of the tree may still have something to say, until it is gone.
         let mut gone = control.gone();
         loop {
