@@ -262,7 +262,14 @@ impl Control for Controlled {
     }
 
     fn exited(&self) -> LocalFuture<'_, Exit> {
-        Box::pin(self.process.ended())
+        // The word of it comes late, after that of the whole tree, as it may with real processes.
+        Box::pin(async {
+            let exit = self.process.ended().await;
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            exit
+        })
     }
 
     fn terminate(&self) {
