@@ -5,7 +5,6 @@
 //! Never holds a value from the environment: see `credential`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -83,66 +82,22 @@ pub struct SessionRecord {
     pub created: u64,
 }
 
-/// The public state words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Never started.
-    Dormant,
-    /// Being started.
-    Connecting,
-    /// Running and answering.
-    Live,
-    /// Running, shown to nobody.
-    Suspended,
-    /// Let go on purpose.
-    Idle,
-    /// Running, not answering.
-    Disconnected,
-    /// Being restarted in the background.
-    Reconnecting,
-    /// Exited without being asked.
-    Crashed,
-    /// Refused our credentials.
-    Unauthorized,
-    /// Refused our MCP session.
-    Expired,
-    /// Ended for good.
-    Closed,
-}
+/// The public states are the core's own; a record holds their words.
+pub use drowse_core::lifecycle::PublicState as State;
 
-impl State {
-    /// The word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dormant => "dormant",
-            Self::Connecting => "connecting",
-            Self::Live => "live",
-            Self::Suspended => "suspended",
-            Self::Idle => "idle",
-            Self::Disconnected => "disconnected",
-            Self::Reconnecting => "reconnecting",
-            Self::Crashed => "crashed",
-            Self::Unauthorized => "unauthorized",
-            Self::Expired => "expired",
-            Self::Closed => "closed",
-        }
+mod word {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    use super::State;
+
+    pub(super) fn serialize<S: Serializer>(state: &State, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(state.name())
     }
 
-    /// Whether a bridge must be running for this to be true.
-    #[must_use]
-    pub fn is_awake(self) -> bool {
-        matches!(
-            self,
-            Self::Connecting | Self::Live | Self::Suspended | Self::Disconnected | Self::Reconnecting
-        )
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<State, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        State::from_name(&word).ok_or_else(|| D::Error::custom(format!("there is no state `{word}`")))
     }
 }
 
@@ -167,6 +122,7 @@ pub struct StateRecord {
     /// What every process of that generation carries as `DROWSE_GENERATION`.
     pub marker: String,
     /// The public state.
+    #[serde(with = "word")]
     pub state: State,
     /// Since when, in milliseconds since 1970.
     pub since: u64,

@@ -22,7 +22,7 @@ pub(crate) fn list(sessions: &[Listed]) -> String {
 pub(crate) fn entry(session: &Listed, width: usize) -> String {
     let (dot, style) = dot(session.state);
     let name = format!("{:<width$}", session.name.to_string());
-    let state = format!("{:<12}", session.state.as_str());
+    let state = format!("{:<12}", session.state.name());
     let mut line = format!("{} {}  {}", paint(style, dot), paint(Style::Bold, &name), paint(style, &state));
     match &session.record {
         Ok(record) => {
@@ -47,7 +47,7 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
     let mut entry = Map::new();
     let mut extra = Map::new();
     entry.insert("name".into(), session.name.to_string().into());
-    entry.insert("status".into(), session.state.as_str().into());
+    entry.insert("status".into(), session.state.name().into());
     if let Some(pid) = session.bridge_pid {
         entry.insert("pid".into(), pid.into());
     }
@@ -208,7 +208,7 @@ mod tests {
             State::Expired,
         ] {
             let text = entry(&session(state), 2);
-            assert!(text.contains(state.as_str()), "{text}");
+            assert!(text.contains(state.name()), "{text}");
             assert!(text.contains("\n  ↳ ") && text.contains("drowse @s "), "{text}");
         }
         for state in [State::Live, State::Connecting, State::Reconnecting, State::Suspended] {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::rc::Rc;
 
-use drowse_core::lifecycle::{Exit, PublicState};
+use drowse_core::lifecycle::Exit;
 
 use crate::fault;
 use crate::home::{Home, SessionName};
@@ -85,8 +85,8 @@ impl Host for BridgeHost {
         let state = match facts.record.state {
             // A bridge that was told to stop leaves a session that sleeps; whoever forgets a session removes its
             // records himself.
-            PublicState::Closed => State::Idle,
-            other => state(other),
+            State::Closed => State::Idle,
+            other => other,
         };
         if facts.record.generation != self.generation {
             // A generation keeps its marker for as long as anything of it may live.
@@ -199,21 +199,5 @@ impl Control for Processes {
 
     fn gone(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.0.gone())
-    }
-}
-
-fn state(state: PublicState) -> State {
-    match state {
-        PublicState::Dormant => State::Dormant,
-        PublicState::Connecting => State::Connecting,
-        PublicState::Live => State::Live,
-        PublicState::Suspended => State::Suspended,
-        PublicState::Idle => State::Idle,
-        PublicState::Disconnected => State::Disconnected,
-        PublicState::Reconnecting => State::Reconnecting,
-        PublicState::Crashed => State::Crashed,
-        PublicState::Unauthorized => State::Unauthorized,
-        PublicState::Expired => State::Expired,
-        PublicState::Closed => State::Closed,
     }
 }
