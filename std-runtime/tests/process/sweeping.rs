@@ -150,8 +150,10 @@ fn a_killed_bridge_takes_the_leader_with_it_and_the_marker_finds_the_rest() {
     assert!(child.is_alive() && daemon.is_alive());
     let left = marked(&marker).unwrap();
     assert!(left.contains(&child.pid) && left.contains(&daemon.pid));
-    assert_eq!(sweep(&marker, deadline()).unwrap().ended, left.len());
+    // A shell on its way out can be among those left, and gone before it is swept: how many there are is not asked.
+    assert!(sweep(&marker, deadline()).unwrap().ended >= 2);
     assert!(!child.is_alive() && !daemon.is_alive());
+    assert_eq!(marked(&marker).unwrap(), NOBODY);
 }
 
 #[test]
