@@ -208,6 +208,10 @@ pub enum Kind {
     Config,
     /// Files, locks or sockets cannot be used (said by the caller).
     Storage,
+    /// The server cannot be reached, or the connection to it broke.
+    Network,
+    /// The server answered with an HTTP status that is no answer.
+    Http,
     /// A word that this build does not know.
     #[serde(other)]
     Unknown,
@@ -237,6 +241,8 @@ impl Kind {
             Self::BridgeLost => "bridge-lost",
             Self::Interrupted => "interrupted",
             Self::NoSession => "no-session",
+            Self::Network => "network",
+            Self::Http => "http",
             Self::NameTaken => "name-taken",
             Self::Config => "config",
             Self::Storage => "storage",
@@ -307,8 +313,18 @@ pub struct BridgeConfig {
     pub connect_timeout_ms: u64,
     /// How long a server may take to exit after EOF on its stdin, and again after TERM.
     pub stop_grace_ms: u64,
-    /// Seconds between keepalive pings; 0 is none.
-    pub keepalive_secs: u64,
+    /// Seconds between keepalive pings; 0 is none, and so is absent save for a server with a session over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive_secs: Option<u64>,
+    /// Whether a crashed or expired server is started again in the background.
+    #[serde(default)]
+    pub auto_restart: bool,
+    /// Whether an expired session fails, rather than being replaced by a fresh one.
+    #[serde(default)]
+    pub fail_on_expiry: bool,
+    /// The server's address, if it is one behind a URL: `command`, `args` and `cwd` then mean nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
     /// A revision (`2025-06-18`) or an era (`legacy`, `modern`) that the entry pins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_version: Option<String>,
@@ -322,6 +338,32 @@ pub struct BridgeConfig {
     /// When the server crashed lately, in milliseconds since 1970, oldest first.
     #[serde(default)]
     pub crashes: Vec<u64>,
+}
+
+/// A server behind a URL.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    /// Where it is, expanded: `http://` or `https://`.
+    pub url: String,
+    /// Headers that go with every request to it, expanded, in order; a name may come more than once.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+    /// Whether any certificate is accepted.
+    #[serde(default)]
+    pub insecure: bool,
+    /// A PEM file with certificate authorities to trust beside the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<PathBuf>,
+    /// The proxy to use, instead of those that the environment names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+}
+
+impl fmt::Debug for Remote {
+    /// Without headers, and without what a URL may hold: they are secrets as often as not.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("insecure", &self.insecure).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for BridgeConfig {

@@ -220,9 +220,11 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
                 idle: (config.idle_timeout_secs > 0).then(|| Duration::from_secs(config.idle_timeout_secs)),
                 input_grace: grace,
                 terminate_grace: grace,
+                auto_restart: config.auto_restart,
+                fail_on_expiry: config.fail_on_expiry,
                 ..lifecycle::Config::default()
             },
-            keepalive: (config.keepalive_secs > 0).then(|| Duration::from_secs(config.keepalive_secs)),
+            keepalive: config.keepalive_secs.filter(|secs| *secs > 0).map(Duration::from_secs),
             allowance: Allowance {
                 quiet: millis(config.timeout_ms),
                 total: millis(config.max_timeout_ms.max(config.timeout_ms)),

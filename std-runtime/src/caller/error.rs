@@ -270,9 +270,12 @@ impl CallError {
     pub fn exit(&self) -> ExitClass {
         match self.kind() {
             Kind::Interrupted => ExitClass::Interrupted,
-            Kind::Timeout | Kind::BridgeLost | Kind::ShuttingDown | Kind::Busy | Kind::Cancelled => {
-                ExitClass::Network
-            }
+            Kind::Timeout
+            | Kind::BridgeLost
+            | Kind::ShuttingDown
+            | Kind::Busy
+            | Kind::Cancelled
+            | Kind::Network => ExitClass::Network,
             Kind::ServerError
             | Kind::ServerLost
             | Kind::StartFailed
@@ -282,6 +285,7 @@ impl CallError {
             | Kind::InvalidAnswer
             | Kind::Unkillable
             | Kind::Expired
+            | Kind::Http
             | Kind::Unknown => ExitClass::Server,
             Kind::Unauthorized => ExitClass::Authorization,
             Kind::NoSession | Kind::NameTaken | Kind::Config | Kind::InvalidRequest => ExitClass::Usage,
