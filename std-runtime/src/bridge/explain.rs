@@ -25,6 +25,8 @@ pub(super) struct Circumstances<'c> {
     pub(super) stderr: Option<&'c str>,
     pub(super) retry_at_ms: Option<u64>,
     pub(super) limit: usize,
+    /// What the network said of this request.
+    pub(super) detail: Option<&'c str>,
 }
 
 /// Explains the failure of a request.
@@ -66,6 +68,11 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Unkillable => "processes of the last server were killed and are still there, so no other was started: \
                               look for them with `ps`, they may wait for a device or belong to another user"
             .to_owned(),
+        Cause::Unreachable => detailed("the server cannot be reached", around.detail),
+        Cause::ConnectionLost => {
+            detailed("the connection to the server broke before its answer came", around.detail)
+        }
+        Cause::Refused => detailed("the server refused the request", around.detail),
         _ => "the request failed".to_owned(),
     };
     if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
@@ -124,6 +131,10 @@ pub(super) fn start_error(error: StartError, spawn: Option<&str>, connect_secs: 
         }
         StartError::Negotiation(error) => format!("{error}: is it an MCP server on stdio?"),
     }
+}
+
+fn detailed(what: &str, detail: Option<&str>) -> String {
+    detail.map_or_else(|| what.to_owned(), |detail| format!("{what}: {detail}"))
 }
 
 fn backing_off(start: Option<&str>) -> String {

@@ -324,7 +324,8 @@ impl Hub {
                         inner.write(&[bytes], None);
                     }
                 }
-                Action::Send { key, revision, .. } => inner.send_request(key, revision, current),
+                Action::Send { key, wire, revision, .. } => inner.send_request(key, wire, revision, current),
+                Action::Listen | Action::OpenOldStream => {}
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
                     let explained = inner.explain(|around| explain::failure(failure, around));
@@ -512,6 +513,7 @@ impl Inner {
             stderr: stderr.as_deref(),
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
+            detail: None,
         })
     }
 

@@ -224,6 +224,12 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
                 fail_on_expiry: config.fail_on_expiry,
                 ..lifecycle::Config::default()
             },
+            transport: if config.remote.is_some() {
+                server::Transport::Http
+            } else {
+                server::Transport::Stream
+            },
+            session_keepalive: None,
             keepalive: config.keepalive_secs.filter(|secs| *secs > 0).map(Duration::from_secs),
             allowance: Allowance {
                 quiet: millis(config.timeout_ms),

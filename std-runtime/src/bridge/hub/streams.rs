@@ -265,7 +265,13 @@ impl Inner {
         self.server.set_writable(self.input_backlog() <= SERVER_BACKLOG);
     }
 
-    pub(super) fn send_request(&mut self, key: Key, revision: Revision, current: Option<(Key, &[u8])>) {
+    pub(super) fn send_request(
+        &mut self,
+        key: Key,
+        wire: u64,
+        revision: Revision,
+        current: Option<(Key, &[u8])>,
+    ) {
         let Some(Some(payload)) = self.payloads.get_mut(key.index()) else { return };
         let kept = payload.frame.take();
         let frame = match (&kept, current) {
@@ -275,7 +281,7 @@ impl Inner {
         };
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
         let (connection, id) = (payload.connection, payload.id.clone());
-        match splice::request(frame, &parts, key.wire(), progress, revision) {
+        match splice::request(frame, &parts, wire, progress, revision) {
             Ok(pieces) => {
                 let running = self.running.as_mut().and_then(|running| running.input.as_mut());
                 if let Some(input) = running {
