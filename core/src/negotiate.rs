@@ -220,6 +220,17 @@ impl Negotiation {
         }
     }
 
+    /// The revision, as soon as it is settled.
+    #[must_use]
+    pub const fn agreed(&self) -> Option<Revision> {
+        match self.state {
+            State::Confirming(revision) | State::Confirmed(revision) | State::Done(revision) => {
+                Some(revision)
+            }
+            _ => None,
+        }
+    }
+
     /// Why it failed, if it did.
     #[must_use]
     pub const fn failure(&self) -> Option<NegotiationError> {

@@ -171,6 +171,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.revision
     }
 
+    /// The revision that is agreed on, though the server may not be ready yet.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<Revision> {
+        self.revision.or_else(|| self.negotiation.as_ref().and_then(Negotiation::agreed))
+    }
+
     /// The era to remember for its next start.
     #[must_use]
     pub const fn remembered(&self) -> Option<Era> {

@@ -50,7 +50,7 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::StartFailed => around.start.unwrap_or("the server could not be started").to_owned(),
         Cause::BackingOff => backing_off(around.start),
         Cause::ShuttingDown => "the session is being closed".to_owned(),
-        Cause::Unauthorized => "the server refused the credentials".to_owned(),
+        Cause::Unauthorized => unauthorized(around.detail),
         Cause::Expired => "the server ended the session; `restart` begins a new one".to_owned(),
         Cause::TooLarge => {
             more.push(("limit", json!(around.limit)));
@@ -131,6 +131,36 @@ pub(super) fn start_error(error: StartError, spawn: Option<&str>, connect_secs: 
         }
         StartError::Negotiation(error) => format!("{error}: is it an MCP server on stdio?"),
     }
+}
+
+/// Why a server behind a URL could not be reached, for people. `said`: what the network said.
+pub(super) fn connect_error(error: StartError, said: Option<&str>, connect_secs: u64) -> String {
+    use drowse_core::negotiate::NegotiationError as N;
+    match error {
+        StartError::NotPersisted => start_error(error, said, connect_secs),
+        StartError::NotSpawned => said.unwrap_or("the server could not be reached").to_owned(),
+        StartError::Negotiation(N::TimedOut) => {
+            format!("the server did not answer the handshake within {connect_secs} s: is its URL right?")
+        }
+        StartError::Negotiation(N::Unreachable) => detailed("the server cannot be reached", said),
+        StartError::Negotiation(N::Broken) => {
+            detailed("the connection broke before the server answered the handshake", said)
+        }
+        StartError::Negotiation(error) if error == N::NoCommonVersion => {
+            format!("{error}: see whether its entry pins one (`mcpVersion`)")
+        }
+        StartError::Negotiation(error) => {
+            detailed(&format!("{error}; is this the URL of its MCP endpoint, often `…/mcp`?"), said)
+        }
+    }
+}
+
+/// That the server refused the credentials, for people.
+pub(super) fn unauthorized(said: Option<&str>) -> String {
+    detailed(
+        "the server refused the credentials: give others with `connect … -H \"Authorization: Bearer …\"`",
+        said,
+    )
 }
 
 fn detailed(what: &str, detail: Option<&str>) -> String {
