@@ -33,6 +33,10 @@ pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
 #[path = "server_tests.rs"]
 mod tests;
 
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod http_tests;
+
 /// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
 const KILL_GRACE: Duration = Duration::from_secs(10);
 
