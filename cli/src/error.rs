@@ -145,6 +145,10 @@ impl From<CallError> for Failure {
         failure.stderr = error.stderr().map(str::to_owned);
         // The texts of the runtime say it themselves, save where they are the bridge's own words.
         failure.says_ran = !matches!(error, CallError::Failed { .. });
+        // Of a session that exists, the text says how to give it others.
+        if failure.exit == Exit::Authorization && matches!(error, CallError::StartFailed { .. }) {
+            failure.hint = Some("credentials: drowse connect … -H 'Authorization: Bearer …'".to_owned());
+        }
         if let CallError::Answer(rpc) | CallError::Failed { error: rpc, .. } = error {
             failure.rpc = Some(rpc);
         }
