@@ -182,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn who_is_refused_is_told_how_to_give_credentials() {
+        let name = drowse_runtime::home::SessionName::new("s").unwrap();
+        let report: drowse_runtime::wire::Failed =
+            serde_json::from_value(json!({"kind": "unauthorized", "message": "HTTP 401"})).unwrap();
+        let failure = Failure::from(CallError::StartFailed { name, report });
+        assert_eq!((failure.exit as u8, failure.kind.as_ref()), (4, "unauthorized"));
+        assert!(failure.to_text().contains("↳ credentials: drowse connect … -H 'Authorization: Bearer …'"));
+    }
+
+    #[test]
     fn text_escapes_what_a_server_wrote() {
         let mut failure = Failure::new(Exit::Server, "start-failed", "bad \u{1b}[2J").with_ran(Ran::No);
         failure.stderr = Some("line one\nline \u{7}two\n".into());

@@ -419,7 +419,8 @@ fn connect(command: Command) -> Command {
                 "fresh|fail",
                 "When the server ended the session: begin a fresh one, or fail",
             )
-            .value_parser(["fresh", "fail"]),
+            .value_parser(["fresh", "fail"])
+            .hide_possible_values(true),
         )
         .arg(
             Arg::new("command")

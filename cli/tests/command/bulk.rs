@@ -1,10 +1,13 @@
 //! A whole file at once.
 
 use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::{Home, Run};
+use crate::life::{left_behind, signal};
 
 const DROWSE: &str = env!("CARGO_BIN_EXE_drowse");
 
@@ -146,4 +149,34 @@ fn many_entries_are_connected_a_few_at_a_time() {
         assert!(result["error"].as_str().unwrap().contains(&format!("/no/such/{i}")), "{result}");
     }
     assert_eq!(home.run("--json").out, "{\"sessions\":[],\"profiles\":[]}\n");
+}
+
+#[test]
+fn ctrl_c_ends_all_of_it_and_leaves_nothing() {
+    let home = Home::new();
+    let silent = json!({"command": "sleep", "args": ["1000"]});
+    let servers: serde_json::Map<_, _> = (0..10).map(|i| (format!("s{i}"), silent.clone())).collect();
+    file(&home, &Value::from(servers));
+    let child = home
+        .command(&["connect", "mcp.json", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = || fs::read_dir(home.path().join("home/sessions")).map_or(0, Iterator::count);
+    let limit = Instant::now() + Duration::from_secs(20);
+    while started() < 8 {
+        assert!(Instant::now() < limit, "{} were started", started());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "INT");
+    let run = Run::of(child.wait_with_output().unwrap());
+    assert_eq!(run.code, 130, "{}{}", run.out, run.err);
+    let results = array(&run.out);
+    assert_eq!(results.len(), 10, "{}", run.out);
+    for result in &results {
+        assert_eq!((&result["kind"], &result["code"]), (&json!("interrupted"), &json!(130)), "{result}");
+    }
+    assert_eq!(started(), 0);
+    assert_eq!(left_behind(home.path()), [""; 0]);
 }

@@ -58,7 +58,7 @@ pub enum CallError {
         nearest: Option<SessionName>,
     },
     /// The name is in use for something else.
-    #[error("{name} already runs {existing}: choose another name, or `drowse close {name}` first")]
+    #[error("{name} is taken by {existing}: choose another name, or `drowse close {name}` first")]
     NameTaken {
         /// The name.
         name: SessionName,
