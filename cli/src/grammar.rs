@@ -370,8 +370,26 @@ pub(crate) fn overview() -> String {
     text
 }
 
-fn connect(command: Command) -> Command {
+/// The flags that say how a server behind a URL is reached.
+fn for_urls(command: Command) -> Command {
     command
+        .arg(
+            value(
+                "header",
+                Some('H'),
+                "'NAME: VALUE'",
+                "URL: send this header with every request; repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(value("cacert", None, "FILE", "URL: trust the certificate authorities in this PEM file too"))
+        .arg(switch("insecure", None, "URL: accept any certificate").overrides_with("no-insecure"))
+        .arg(switch("no-insecure", None, "Take --insecure back").overrides_with("insecure").hide(true))
+        .arg(value("proxy", None, "URL", "URL: reach the server through this proxy, not the environment's"))
+}
+
+fn connect(command: Command) -> Command {
+    let command = command
         .arg(
             positional("server", "URL, or file:entry of an MCP configuration file")
                 .num_args(0..=2)
@@ -392,20 +410,8 @@ fn connect(command: Command) -> Command {
             )
             .action(ArgAction::Append),
         )
-        .arg(switch("lazy", None, "Register only; start the server with the first command"))
-        .arg(
-            value(
-                "header",
-                Some('H'),
-                "'NAME: VALUE'",
-                "URL: send this header with every request; repeatable",
-            )
-            .action(ArgAction::Append),
-        )
-        .arg(value("cacert", None, "FILE", "URL: trust the certificate authorities in this PEM file too"))
-        .arg(switch("insecure", None, "URL: accept any certificate").overrides_with("no-insecure"))
-        .arg(switch("no-insecure", None, "Take --insecure back").overrides_with("insecure").hide(true))
-        .arg(value("proxy", None, "URL", "URL: reach the server through this proxy, not the environment's"))
+        .arg(switch("lazy", None, "Register only; start the server with the first command"));
+    for_urls(command)
         .arg(value("keepalive", None, "DURATION", "Ping the server that often (0: never)"))
         .arg(
             switch("auto-restart", None, "Start a server that crashed or expired again in the background")

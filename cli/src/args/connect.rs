@@ -47,8 +47,8 @@ pub(super) fn read(session: Option<SessionName>, matches: &ArgMatches) -> Result
     }
     let target = target::parse(&servers, many("command").cloned().collect())?;
     let settings = settings(matches)?;
-    let env = many("env").map(|typed| variable(typed)).collect::<Result<_, _>>()?;
-    let headers: Vec<Header> = many("header").map(|typed| header(typed)).collect::<Result<_, _>>()?;
+    let env = variables(matches)?;
+    let headers = headers(matches)?;
     match &target {
         Target::Command { .. } => {
             let header = (!headers.is_empty()).then_some("-H");
@@ -92,19 +92,40 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
             })
             .transpose()
     };
-    let choice = |on: &str, off: &str| {
-        matches.get_flag(on).then_some(true).or_else(|| matches.get_flag(off).then_some(false))
-    };
     Ok(Settings {
         idle_timeout_secs: period("idle-timeout")?,
         keepalive_secs: period("keepalive")?,
-        auto_restart: choice("auto-restart", "no-auto-restart"),
+        auto_restart: choice(matches, "auto-restart", "no-auto-restart"),
         on_expiry: one("on-expiry").and_then(|word| OnExpiry::from_name(word)),
-        insecure: choice("insecure", "no-insecure"),
+        ..for_urls(matches)?
+    })
+}
+
+/// How a server behind a URL is reached, beside its headers.
+pub(super) fn for_urls(matches: &ArgMatches) -> Result<Settings, Failure> {
+    let one = |id: &str| matches.get_one::<String>(id);
+    Ok(Settings {
+        insecure: choice(matches, "insecure", "no-insecure"),
         cacert: one("cacert").map(Into::into),
         proxy: one("proxy").map(|typed| proxy(typed)).transpose()?,
         ..Settings::default()
     })
+}
+
+fn choice(matches: &ArgMatches, on: &str, off: &str) -> Option<bool> {
+    matches.get_flag(on).then_some(true).or_else(|| matches.get_flag(off).then_some(false))
+}
+
+/// Every `-H`. It may be nothing but a secret, so nothing of it is shown.
+pub(super) fn headers(matches: &ArgMatches) -> Result<Vec<Header>, Failure> {
+    let header =
+        |typed: &String| Header::parse(typed).map_err(|error| Failure::usage(format!("-H: {error}")));
+    matches.get_many::<String>("header").into_iter().flatten().map(header).collect()
+}
+
+/// Every `--env`.
+pub(super) fn variables(matches: &ArgMatches) -> Result<Vec<Variable>, Failure> {
+    matches.get_many::<String>("env").into_iter().flatten().map(|typed| variable(typed)).collect()
 }
 
 /// Elsewhere `--proxy` is where a session is served; that is told from the URL of a proxy by its form.
@@ -119,11 +140,6 @@ fn proxy(typed: &str) -> Result<String, Failure> {
     }
     remote::check_proxy(typed).map_err(|error| Failure::usage(format!("--proxy: {error}")))?;
     Ok(typed.to_owned())
-}
-
-/// It may be nothing but a secret, so nothing of it is shown.
-fn header(typed: &str) -> Result<Header, Failure> {
-    Header::parse(typed).map_err(|error| Failure::usage(format!("-H: {error}")))
 }
 
 fn variable(typed: &str) -> Result<Variable, Failure> {

@@ -31,15 +31,11 @@ const MAX_SUFFIX: u32 = 1000;
 pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Failure> {
     let sessions = super::open()?;
     let cwd = working_directory()?;
+    if let Target::File(file) = connect.target {
+        return bulk::connect(context, &file, connect.settings, connect.env, connect.lazy);
+    }
     let mut names = Names::new(connect.name, connect.target.derived_name());
-    let target = match connect.target {
-        Target::Command { program, args } => WantedTarget::Command { command: program, args },
-        Target::Entry { file, entry } => WantedTarget::Entry { file: cwd.join(file), entry },
-        Target::Url(url) => WantedTarget::Url { url },
-        Target::File(file) => {
-            return bulk::connect(context, &file, connect.settings, connect.env, connect.lazy);
-        }
-    };
+    let target = wanted_target(connect.target, &cwd)?;
     let plan = Plan {
         target,
         settings: with_timeout(context, connect.settings),
@@ -55,6 +51,20 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     let connected = plan.carry_out(&sessions, name, names, &taken, interrupt.as_ref());
     interrupt.iter().for_each(Interrupt::release);
     show(context, &sessions, &connected?, start.elapsed(), true)
+}
+
+/// The one server that is meant.
+pub(super) fn wanted_target(target: Target, cwd: &Path) -> Result<WantedTarget, Failure> {
+    Ok(match target {
+        Target::Command { program, args } => WantedTarget::Command { command: program, args },
+        Target::Entry { file, entry } => WantedTarget::Entry { file: cwd.join(file), entry },
+        Target::Url(url) => WantedTarget::Url { url },
+        Target::File(file) => {
+            let file = file.display();
+            return Err(Failure::usage(format!("{file} is a whole file, and one server is meant"))
+                .with_hint(format!("{file}:<entry>")));
+        }
+    })
 }
 
 pub(super) fn working_directory() -> Result<PathBuf, Failure> {
