@@ -15,7 +15,11 @@ use drowse_runtime::home::SessionName;
 
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
-use crate::target::{self, Target};
+use crate::target;
+
+mod connect;
+
+pub(crate) use connect::{Connect, Variable};
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -24,7 +28,7 @@ pub(crate) enum Command {
     Info {
         session: SessionName,
     },
-    Connect(Connect),
+    Connect(Box<Connect>),
     Close {
         session: SessionName,
     },
@@ -73,26 +77,6 @@ pub(crate) enum Command {
     DemoServer,
     /// Help or the version: text for stdout.
     Show(String),
-}
-
-/// What `connect` was given.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Connect {
-    pub(crate) target: Target,
-    pub(crate) name: Option<SessionName>,
-    /// Seconds; an explicit 0 is not the same as no flag.
-    pub(crate) idle_timeout: Option<u64>,
-    pub(crate) env: Vec<Variable>,
-    pub(crate) lazy: bool,
-}
-
-/// One `--env`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Variable {
-    /// `--env NAME`: the value that it has now.
-    Pinned(String),
-    /// `--env NAME=VALUE`.
-    Set(String, String),
 }
 
 /// The flags that every verb takes.
@@ -274,7 +258,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
     let required = |id: &str| matches.get_one::<String>(id).cloned().unwrap_or_default();
     let output = || matches.get_one::<String>("output").map(PathBuf::from);
     if verb.name == "connect" {
-        return connect(session, matches).map(Command::Connect);
+        return connect::read(session, matches).map(|connect| Command::Connect(Box::new(connect)));
     }
     if let Some(session) = session {
         return Ok(match verb.name {
@@ -311,53 +295,8 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
     }
 }
 
-fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect, Failure> {
-    let words: Vec<&String> = matches.get_many::<String>("server").into_iter().flatten().collect();
-    let mut name = session;
-    let mut servers = Vec::new();
-    for word in words {
-        if word.starts_with('@') {
-            if let Some(first) = &name {
-                return Err(Failure::usage(format!("two session names: {first} and {word}")));
-            }
-            name = Some(session_name(word)?);
-        } else {
-            servers.push(word.as_str());
-        }
-    }
-    let command: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
-    let target = target::parse(&servers, command)?;
-    let idle_timeout = matches
-        .get_one::<String>("idle-timeout")
-        .map(|typed| seconds(typed).ok_or_else(|| {
-            Failure::usage(format!("--idle-timeout takes a number of seconds, or 90s, 10m, 2h, 1d; 0 means never; not `{typed}`"))
-        }))
-        .transpose()?;
-    let env = matches
-        .get_many::<String>("env")
-        .into_iter()
-        .flatten()
-        .map(|typed| variable(typed))
-        .collect::<Result<_, _>>()?;
-    Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
-}
-
 fn session_name(typed: &str) -> Result<SessionName, Failure> {
     SessionName::new(typed).map_err(|error| Failure::usage(error.to_string()))
-}
-
-fn variable(typed: &str) -> Result<Variable, Failure> {
-    let (name, value) = match typed.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (typed, None),
-    };
-    if name.is_empty() || name.contains('\0') || name.contains(char::is_whitespace) {
-        return Err(Failure::usage(format!("--env takes NAME or NAME=VALUE, not `{typed}`")));
-    }
-    Ok(match value {
-        Some(value) => Variable::Set(name.to_owned(), value.to_owned()),
-        None => Variable::Pinned(name.to_owned()),
-    })
 }
 
 /// A duration that can be kept and added to an instant.
@@ -424,6 +363,9 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
     match error.kind() {
         ErrorKind::UnknownArgument if grammar::is_later_flag(&argument) => {
             Failure::usage(format!("`{argument}` comes with a later release of drowse"))
+        }
+        ErrorKind::UnknownArgument if verb.name != "connect" && grammar::is_connect_flag(&argument) => {
+            Failure::usage(format!("unexpected flag `{argument}`: it belongs to `connect`")).with_hint(help)
         }
         ErrorKind::UnknownArgument => {
             let what = if argument.starts_with('-') { "flag" } else { "argument" };

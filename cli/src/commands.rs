@@ -1,5 +1,6 @@
 //! The commands, one module a group. Each turns checked arguments into calls of the runtime and a result on stdout.
 
+mod bulk;
 mod connect;
 mod demo;
 mod logs;
@@ -62,7 +63,7 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),
         Command::Info { session } => sessions::info(context, &session),
-        Command::Connect(wanted) => connect::connect(context, wanted),
+        Command::Connect(wanted) => connect::connect(context, *wanted),
         Command::Restart { session } => connect::restart(context, &session),
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),

@@ -35,7 +35,7 @@ pub(crate) const VERBS: &[Verb] = &[
         name: "connect",
         session: Session::Optional,
         about: "Create a session, or reconnect one, and start its server",
-        usage: "[flags] <file:entry> [@name]\n       drowse connect [flags] [@name] -- <command>…",
+        usage: "[flags] <url | file:entry | file> [@name]\n       drowse connect [flags] [@name] -- <command>…",
         details: CONNECT_DETAILS,
         build: connect,
     },
@@ -179,8 +179,22 @@ pub(crate) const BARE: Verb = Verb {
 
 /// Long and short names of every flag that is followed by a value, whatever the verb. The splitter needs them before
 /// it knows the verb; a test holds this list against the commands.
-const VALUE_FLAGS: &[&str] =
-    &["--timeout", "--max-chars", "--idle-timeout", "--env", "--output", "-o", "--lines", "-n"];
+const VALUE_FLAGS: &[&str] = &[
+    "--timeout",
+    "--max-chars",
+    "--idle-timeout",
+    "--env",
+    "--header",
+    "-H",
+    "--cacert",
+    "--proxy",
+    "--keepalive",
+    "--on-expiry",
+    "--output",
+    "-o",
+    "--lines",
+    "-n",
+];
 
 /// Words that users of other releases may type, and that come later.
 const LATER_VERBS: &[&str] = &[
@@ -207,27 +221,22 @@ const LATER_VERBS: &[&str] = &[
 
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] = &[
-    "--insecure",
     "--profile",
     "--no-profile",
-    "--header",
-    "-H",
-    "--proxy",
     "--proxy-bearer-token",
     "--schema",
     "--schema-mode",
     "--task",
     "--detach",
-    "--auto-restart",
-    "--on-expiry",
-    "--keepalive",
     "--cached",
 ];
 
 const CONNECT_DETAILS: &str = "\
-The server is an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. Without @name a name \
-is derived from the entry or the command. On an existing name with the same target its settings stay, except those \
-given now.
+The server is a URL, an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. A URL without \
+a scheme is https://, or http:// on this machine. Without @name a name is derived from the host, the entry or the \
+command. On an existing name with the same target its settings stay, except those given now (-H replaces the headers \
+of the same name, --no-insecure and --no-auto-restart take back). A whole file connects all its entries, each as a \
+session of its name; flags given here then count for all of them.
 
 Asleep and awake:
   --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
@@ -236,6 +245,8 @@ Asleep and awake:
   ends, a full period starts. `ping` counts. What the server sends by itself does not, nor do `drowse` (the list), \
   `logs` and `close`.
   --lazy registers the session and starts nothing; its first command does.
+  --auto-restart starts a server that crashed, or whose session expired, again in the background; never one that is \
+  asleep. --on-expiry fail makes commands fail when the server has ended the session, until `restart`.
 
 The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so that the \
 session wakes the same from anywhere. Name others with --env.";
@@ -270,6 +281,14 @@ pub(crate) fn is_later_verb(name: &str) -> bool {
 /// Whether a flag is known, but not in this release.
 pub(crate) fn is_later_flag(flag: &str) -> bool {
     LATER_FLAGS.contains(&flag.split_once('=').map_or(flag, |(name, _)| name))
+}
+
+/// Whether a flag is one of `connect`'s.
+pub(crate) fn is_connect_flag(flag: &str) -> bool {
+    let flag = flag.split_once('=').map_or(flag, |(name, _)| name);
+    let long = |arg: &Arg| arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
+    let short = |arg: &Arg| arg.get_short().is_some_and(|short| flag == format!("-{short}"));
+    connect(Command::new("connect")).get_arguments().any(|arg| long(arg) || short(arg))
 }
 
 /// The verb that somebody probably meant: a reversed name, a part of one, or a slip of the finger.
@@ -351,9 +370,31 @@ pub(crate) fn overview() -> String {
     text
 }
 
-fn connect(command: Command) -> Command {
+/// The flags that say how a server behind a URL is reached.
+fn for_urls(command: Command) -> Command {
     command
-        .arg(positional("server", "file:entry of an MCP configuration file").num_args(0..=2).hide(true))
+        .arg(
+            value(
+                "header",
+                Some('H'),
+                "'NAME: VALUE'",
+                "URL: send this header with every request; repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(value("cacert", None, "FILE", "URL: trust the certificate authorities in this PEM file too"))
+        .arg(switch("insecure", None, "URL: accept any certificate").overrides_with("no-insecure"))
+        .arg(switch("no-insecure", None, "Take --insecure back").overrides_with("insecure").hide(true))
+        .arg(value("proxy", None, "URL", "URL: reach the server through this proxy, not the environment's"))
+}
+
+fn connect(command: Command) -> Command {
+    let command = command
+        .arg(
+            positional("server", "URL, or file:entry of an MCP configuration file")
+                .num_args(0..=2)
+                .hide(true),
+        )
         .arg(value(
             "idle-timeout",
             None,
@@ -369,7 +410,24 @@ fn connect(command: Command) -> Command {
             )
             .action(ArgAction::Append),
         )
-        .arg(switch("lazy", None, "Register only; start the server with the first command"))
+        .arg(switch("lazy", None, "Register only; start the server with the first command"));
+    for_urls(command)
+        .arg(value("keepalive", None, "DURATION", "Ping the server that often (0: never)"))
+        .arg(
+            switch("auto-restart", None, "Start a server that crashed or expired again in the background")
+                .overrides_with("no-auto-restart"),
+        )
+        .arg(switch("no-auto-restart", None, "Take it back").overrides_with("auto-restart").hide(true))
+        .arg(
+            value(
+                "on-expiry",
+                None,
+                "fresh|fail",
+                "When the server ended the session: begin a fresh one, or fail",
+            )
+            .value_parser(["fresh", "fail"])
+            .hide_possible_values(true),
+        )
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")

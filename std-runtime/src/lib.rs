@@ -12,6 +12,7 @@ pub mod lock;
 pub mod log;
 pub mod process;
 pub mod record;
+pub mod remote;
 pub mod suggest;
 mod sys;
 pub mod wait;

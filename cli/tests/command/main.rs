@@ -4,7 +4,9 @@
 
 mod awake;
 mod bridge;
+mod bulk;
 mod home;
 mod life;
 mod records;
+mod urls;
 mod usage;

@@ -25,6 +25,7 @@ pub use self::pin::Environment;
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 use crate::home::{Home, SessionName};
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
+use crate::remote::Header;
 pub use crate::wait::Wait;
 use crate::wire::{METHOD_STATUS, Status};
 
@@ -65,6 +66,8 @@ pub struct Wanted {
     pub settings: Settings,
     /// Variables given now: `--env NAME` (the value of the environment) or `--env NAME=VALUE`.
     pub pins: Vec<Pin>,
+    /// Headers given now, for a server behind a URL. They replace those of the same name.
+    pub headers: Vec<Header>,
     /// The working directory for a target that names none.
     pub cwd: PathBuf,
     /// Where pinned variables and `${VAR}` get their values.
@@ -89,6 +92,11 @@ pub enum WantedTarget {
         file: PathBuf,
         /// The entry's name.
         entry: String,
+    },
+    /// A server behind a URL.
+    Url {
+        /// The address; without a scheme it is `http` on this machine, else `https`.
+        url: String,
     },
 }
 
