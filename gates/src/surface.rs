@@ -10,6 +10,7 @@ use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Pin, Revision};
 use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::http::headers;
 use drowse_core::json;
 use drowse_core::lifecycle::PublicState;
 use drowse_core::link::Slot;
@@ -31,6 +32,7 @@ use crate::board::{self, MESSAGE};
 pub fn read_all(bytes: &[u8]) {
     documents(bytes);
     strings(bytes);
+    mirrored(bytes);
     lines(bytes);
     events(bytes);
     times(bytes);
@@ -71,6 +73,32 @@ fn documents(bytes: &[u8]) {
     text(&NegotiationError::Refused(json::as_i64(bytes).unwrap_or(-1)));
     text(&NegotiationError::Ended);
     board::checksum(u64::from(envelope::is_id(bytes)));
+}
+
+/// The bytes as a list of tools, as a tool, and as the parameters of a call.
+fn mirrored(bytes: &[u8]) {
+    let span = Span::new(0, bytes.len());
+    for tool in headers::tools(bytes, span) {
+        board::checksum(tool.span.len() as u64);
+        if let Some(fault) = tool.fault {
+            text(&fault);
+        }
+    }
+    board::checksum(u64::from(headers::check(bytes, span).is_ok() || headers::is_plain(bytes)));
+    let mut out = [0; 64];
+    let mut w = Writer::new(&mut out);
+    for annotation in headers::annotations(bytes, span) {
+        board::checksum((annotation.header().len() + annotation.path().len()) as u64);
+        annotation.write_name(bytes, &mut w);
+        if let Some(value) = annotation.argument(bytes, bytes, span) {
+            board::checksum(value.len() as u64);
+        }
+    }
+    let name = headers::name(Method::from_json(bytes), bytes, span).unwrap_or(span);
+    if let Err(error) = headers::write_value(name.of(bytes), &mut w) {
+        text(&error);
+    }
+    board::checksum(w.finish().map_or(0, |written| written.len() as u64));
 }
 
 fn strings(bytes: &[u8]) {
