@@ -261,7 +261,7 @@ pub fn unescape<'b>(raw: &[u8], out: &'b mut [u8]) -> Option<&'b str> {
 }
 
 /// The bytes of what `raw`, a JSON string with its quotes, stands for. They end early where it is no JSON string.
-pub(crate) fn text(raw: &[u8]) -> Text<'_> {
+pub fn text(raw: &[u8]) -> Text<'_> {
     Text {
         units: Units { inner: between_quotes(raw).unwrap_or_default() },
         encoded: [0; 4],
@@ -276,7 +276,8 @@ pub(crate) fn same_text(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Iterator over the bytes of a text, see [`text`].
-pub(crate) struct Text<'a> {
+#[derive(Clone, Debug)]
+pub struct Text<'a> {
     units: Units<'a>,
     /// The character of an escape: what is left of it is `at..length`.
     encoded: [u8; 4],
@@ -367,6 +368,7 @@ fn between_quotes(raw: &[u8]) -> Option<&[u8]> {
 }
 
 /// Reads the inside of a string one byte or one escape at a time.
+#[derive(Clone, Debug)]
 struct Units<'a> {
     inner: &'a [u8],
 }

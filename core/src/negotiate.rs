@@ -641,6 +641,7 @@ impl Negotiation {
 
 /// One of the two questions of a negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Question {
     /// `server/discover`
     Discover,

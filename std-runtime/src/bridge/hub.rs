@@ -4,6 +4,7 @@
 //! on one thread; each stream has one reading task and one flushing task, and no request has a task of its own.
 
 mod callers;
+mod marked;
 mod remote;
 mod streams;
 
@@ -19,7 +20,7 @@ use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
-use drowse_core::link::{Key, Slot};
+use drowse_core::link::{Allowance, Key, Slot};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
@@ -41,6 +42,7 @@ use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
+use marked::{Marked, OURS};
 use remote::{Post, Remote};
 
 /// Who drowse is to servers.
@@ -108,6 +110,8 @@ struct Inner {
     running: Option<Running>,
     /// The server, if it is one behind a URL.
     remote: Option<Remote>,
+    /// Tools whose arguments go into headers.
+    marked: Marked,
     /// What the network said while the server was being reached.
     network: Option<String>,
     /// What the server said of itself when it was negotiated.
@@ -139,6 +143,28 @@ struct Payload {
     wire: Option<u64>,
     /// What the network said of it.
     detail: Option<String>,
+    /// What it may take, if not the usual.
+    allowance: Option<Allowance>,
+    /// It was sent again after the list of tools was read.
+    relisted: bool,
+}
+
+impl Payload {
+    fn new(connection: u64, method: Method, frame: &[u8], parts: RequestParts, token: Option<Span>) -> Self {
+        Self {
+            connection,
+            method,
+            id: parts.id.of(frame).to_vec(),
+            token: token.map(|span| span.of(frame).to_vec()),
+            parts,
+            frame: None,
+            sent: false,
+            wire: None,
+            detail: None,
+            allowance: None,
+            relisted: false,
+        }
+    }
 }
 
 struct Connection {
@@ -202,6 +228,7 @@ impl Hub {
             next_connection: 0,
             running: None,
             remote: None,
+            marked: Marked::default(),
             network: None,
             handshake: None,
             revision,
@@ -364,6 +391,9 @@ impl Hub {
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
                             remote.abandon(wire);
+                        }
+                        if payload.connection == OURS {
+                            self.tools_listed(inner);
                         }
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     }
@@ -550,6 +580,12 @@ impl Inner {
             .filter(|(_, payload)| payload.as_ref().is_some_and(&wanted))
             .filter_map(|(index, _)| self.server.key_at(index))
             .collect()
+    }
+
+    fn keep(&mut self, key: Key, payload: Payload) {
+        if let Some(place) = self.payloads.get_mut(key.index()) {
+            *place = Some(payload);
+        }
     }
 
     fn release(&mut self, key: Key) -> Option<Payload> {

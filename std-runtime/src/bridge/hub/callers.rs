@@ -27,6 +27,7 @@ impl Hub {
             for key in inner.keys_of(|payload| payload.connection == id) {
                 inner.server.cancel(now, key);
             }
+            inner.marked.forget(id, None);
             hub.drive(inner, None);
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
@@ -190,6 +191,7 @@ impl Hub {
                     {
                         inner.server.cancel(now, key);
                     }
+                    inner.marked.forget(id, Some(wanted));
                 }
                 Inbound::Ignore => return Flow::Next,
                 Inbound::Reject { id: request, rejection } => {
@@ -217,20 +219,8 @@ impl Hub {
                 if inner.server.is_stopping() {
                     fault::point("D2");
                 }
-                let payload = Payload {
-                    connection,
-                    method: operation.method,
-                    id: parts.id.of(frame).to_vec(),
-                    token: token.map(|span| span.of(frame).to_vec()),
-                    parts,
-                    frame: None,
-                    sent: false,
-                    wire: None,
-                    detail: None,
-                };
-                if let Some(place) = inner.payloads.get_mut(key.index()) {
-                    *place = Some(payload);
-                }
+                let payload = Payload::new(connection, operation.method, frame, parts, token);
+                inner.keep(key, Payload { allowance: operation.allowance, ..payload });
                 self.drive(inner, Some((key, frame)));
                 // Most requests are with the kernel by now, and need no copy.
                 if inner.server.is_live(key)

@@ -503,7 +503,7 @@ impl Inner {
         &self,
         frame: &[u8],
         parts: &RequestParts,
-        _method: Method,
+        method: Method,
         revision: Revision,
     ) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -517,6 +517,7 @@ impl Inner {
         if let Ok(name) = HeaderValue::from_bytes(name) {
             headers.insert(METHOD, name);
         }
+        self.repeat_in_headers(frame, parts, method, &mut headers);
         headers
     }
 

@@ -236,7 +236,11 @@ impl Hub {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
                 if let Some(payload) = inner.release(key) {
-                    inner.deliver(&payload, method, line, &message, revision);
+                    if inner.remote.is_some() {
+                        self.deliver_remote(inner, payload, line, &message, revision);
+                    } else {
+                        inner.deliver(&payload, method, line, &message, revision);
+                    }
                 }
                 self.0.room.notify_waiters();
             }
