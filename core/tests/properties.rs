@@ -28,6 +28,9 @@ use proptest::prelude::*;
 
 use harness::{Behaviour, Fate, World};
 
+#[path = "properties/http.rs"]
+mod http;
+
 const SLOTS: usize = 5;
 
 type Machine = Server<[Slot; SLOTS]>;
