@@ -290,6 +290,7 @@ impl EntryReader<'_> {
             stop_grace_ms: self.millis(&mut members, "stopGraceSecs")?,
             keepalive_secs: self.seconds(&mut members, "keepaliveSecs")?,
             mcp_version: self.pin(&mut members, "mcpVersion")?,
+            ..Settings::default()
         };
         Ok(Entry { transport, env, cwd, settings, auto_connect, other: members })
     }
@@ -496,6 +497,7 @@ mod tests {
             stop_grace_ms: Some(4_000),
             keepalive_secs: Some(0),
             mcp_version: Some("legacy".into()),
+            ..Settings::default()
         };
         assert_eq!(e.settings, want);
         assert_eq!(Value::Object(e.other), serde_json::json!({"type": "stdio", "x": {"y": [1]}}));

@@ -30,6 +30,12 @@ pub struct Settings {
     /// A pinned revision or era.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_version: Option<String>,
+    /// The roots that the server is told of when it asks, `file://` URIs. If there is none, it is not offered any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roots: Option<Vec<String>>,
+    /// The shell command that asks a language model for the server; empty is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling_command: Option<String>,
 }
 
 /// Default of [`Settings::timeout_ms`].
@@ -53,6 +59,8 @@ impl Settings {
             stop_grace_ms: self.stop_grace_ms.or(base.stop_grace_ms),
             keepalive_secs: self.keepalive_secs.or(base.keepalive_secs),
             mcp_version: self.mcp_version.or(base.mcp_version),
+            roots: self.roots.or(base.roots),
+            sampling_command: self.sampling_command.or(base.sampling_command),
         }
     }
 
