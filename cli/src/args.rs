@@ -13,6 +13,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 
+use crate::answers::Elicit;
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
 use crate::target::{self, Target};
@@ -84,6 +85,10 @@ pub(crate) struct Connect {
     pub(crate) idle_timeout: Option<u64>,
     pub(crate) env: Vec<Variable>,
     pub(crate) lazy: bool,
+    /// As typed; one that is empty takes them all back.
+    pub(crate) roots: Vec<String>,
+    /// Empty: none.
+    pub(crate) sampling_command: Option<String>,
 }
 
 /// One `--env`.
@@ -96,12 +101,14 @@ pub(crate) enum Variable {
 }
 
 /// The flags that every verb takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Globals {
     pub(crate) json: bool,
     pub(crate) verbose: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_chars: Option<usize>,
+    /// `--elicit`, which only commands that may be asked something take.
+    pub(crate) elicit: Option<Elicit>,
 }
 
 impl Globals {
@@ -339,7 +346,15 @@ fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect
         .flatten()
         .map(|typed| variable(typed))
         .collect::<Result<_, _>>()?;
-    Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
+    Ok(Connect {
+        target,
+        name,
+        idle_timeout,
+        env,
+        lazy: matches.get_flag("lazy"),
+        roots: matches.get_many::<String>("root").into_iter().flatten().cloned().collect(),
+        sampling_command: matches.get_one::<String>("sampling-command").cloned(),
+    })
 }
 
 fn session_name(typed: &str) -> Result<SessionName, Failure> {
@@ -392,7 +407,15 @@ fn globals(matches: &ArgMatches, guess: Globals) -> Result<Globals, Failure> {
         verbose: guess.verbose || matches.get_flag("verbose"),
         timeout,
         max_chars,
+        elicit: elicit(matches)?,
     })
+}
+
+fn elicit(matches: &ArgMatches) -> Result<Option<Elicit>, Failure> {
+    match matches.try_get_one::<String>("elicit") {
+        Ok(Some(typed)) => Elicit::parse(typed).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn switched_on(variable: &str) -> bool {

@@ -8,6 +8,7 @@ use drowse_runtime::caller::{
     CallError, Connected, Environment, Outcome, Pin, Sessions, Wanted, WantedTarget,
 };
 use drowse_runtime::home::SessionName;
+use drowse_runtime::input::root_uri;
 use drowse_runtime::record::{SessionRecord, Settings, Target as Recorded};
 use serde_json::{Map, Value};
 
@@ -43,7 +44,13 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     let mut wanted = Wanted {
         name: names.next(&sessions, &target, &cwd)?,
         target,
-        settings: Settings { idle_timeout_secs: connect.idle_timeout, timeout_ms, ..Settings::default() },
+        settings: Settings {
+            idle_timeout_secs: connect.idle_timeout,
+            timeout_ms,
+            roots: roots(&connect.roots)?,
+            sampling_command: connect.sampling_command,
+            ..Settings::default()
+        },
         pins: pins.collect(),
         cwd,
         environment: Environment::current(),
@@ -65,6 +72,19 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     };
     interrupt.iter().for_each(Interrupt::release);
     show(context, &sessions, &connected?, start.elapsed(), true)
+}
+
+/// Every `--root`, as the URI that a server is told.
+fn roots(typed: &[String]) -> Result<Option<Vec<String>>, Failure> {
+    let uri = |root: &String| match root.strip_prefix("file://") {
+        Some(path) if path.starts_with('/') => Ok(root.clone()),
+        Some(_) => Err(Failure::usage(format!("--root takes a directory or a file:///… URI, not `{root}`"))),
+        None => root_uri(Path::new(root)).map_err(|error| Failure::usage(format!("--root {root}: {error}"))),
+    };
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    typed.iter().filter(|root| !root.is_empty()).map(uri).collect::<Result<_, _>>().map(Some)
 }
 
 /// `restart`.
