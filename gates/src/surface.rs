@@ -20,6 +20,7 @@ use drowse_core::server::{Action, Config, Operation, Outcome, Server};
 use drowse_core::shared::Shared;
 use drowse_core::span::Span;
 use drowse_core::splice::{Pieces, RequestParts, request};
+use drowse_core::sse::{Event, EventDecoder};
 use drowse_core::time::{Duration, Instant};
 use drowse_core::trace::{self, Input, Output};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
@@ -31,6 +32,7 @@ pub fn read_all(bytes: &[u8]) {
     documents(bytes);
     strings(bytes);
     lines(bytes);
+    events(bytes);
     times(bytes);
     shared(bytes);
     traced(bytes);
@@ -128,6 +130,46 @@ fn frame_seen(frame: Frame<'_>) {
         Frame::Line(line) => line.len() as u64,
         Frame::Oversize(line) => line.length + line.id.map_or(0, <[u8]>::len) as u64,
     });
+}
+
+/// The same with server-sent events; the bytes come over two connections.
+fn events(bytes: &[u8]) {
+    let mut store = [0; 3 * MESSAGE];
+    let (small, big) = store.split_at_mut(16);
+    let mut bigger = Some(big);
+    let mut decoder = EventDecoder::new(small, MESSAGE);
+    for _ in 0..2 {
+        let mut rest = bytes;
+        loop {
+            if decoder.wants_room().is_some()
+                && let Some(buffer) = bigger.take()
+            {
+                let _ = decoder.replace_buffer(buffer);
+            }
+            let mut taken = 0;
+            for (slot, byte) in decoder.space().iter_mut().zip(rest) {
+                *slot = *byte;
+                taken += 1;
+            }
+            decoder.filled(taken);
+            rest = rest.get(taken..).unwrap_or_default();
+            while let Some(event) = decoder.poll_event() {
+                board::checksum(match event {
+                    Event::Message { name, data } => (name.len() + data.len()) as u64,
+                    Event::Primed => 1,
+                    Event::Oversize(event) => event.length + event.id.map_or(0, <[u8]>::len) as u64,
+                });
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        board::checksum((decoder.pending() + decoder.buffer_len()) as u64);
+        board::checksum(decoder.last_event_id().map_or(0, <[u8]>::len) as u64);
+        board::checksum(decoder.retry().map_or(0, |retry| retry.as_secs()));
+        board::checksum(u64::from(decoder.last_event_id_is_too_long() || decoder.is_amid_event()));
+        decoder.restart();
+    }
 }
 
 /// A machine that tasks share; the bytes come as a line of its server.

@@ -81,7 +81,7 @@ pub enum HeaderError {
 #[non_exhaustive]
 pub enum ProxyError {
     /// It is not one of those that can be used.
-    #[error("a proxy is written http://host:port, https://… or socks5://…")]
+    #[error("a proxy is written http://host:port or https://host:port")]
     Form,
     /// `user:password@host`.
     #[error(
@@ -239,7 +239,7 @@ pub fn check_proxy(text: &str) -> Result<(), ProxyError> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(ProxyError::Credentials);
     }
-    let known = matches!(url.scheme(), "http" | "https" | "socks5" | "socks5h");
+    let known = matches!(url.scheme(), "http" | "https");
     let plain = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
     let host = url.host_str().is_some_and(|host| !host.is_empty());
     if known && plain && host { Ok(()) } else { Err(ProxyError::Form) }
@@ -402,10 +402,10 @@ mod tests {
 
     #[test]
     fn proxies() {
-        for good in ["http://proxy:3128", "https://proxy.example.com/", "socks5h://127.0.0.1:1080"] {
+        for good in ["http://proxy:3128", "https://proxy.example.com/", "http://[::1]:3128"] {
             assert_eq!(check_proxy(good), Ok(()), "{good}");
         }
-        for bad in ["proxy:3128", "8080", "ftp://proxy", "http://proxy/path", "http://", ""] {
+        for bad in ["proxy:3128", "8080", "socks5://proxy", "http://proxy/path", "http://", ""] {
             assert_eq!(check_proxy(bad), Err(ProxyError::Form), "{bad}");
         }
         assert_eq!(check_proxy("http://u:p@proxy:3128"), Err(ProxyError::Credentials));

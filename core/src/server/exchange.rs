@@ -45,8 +45,10 @@ pub enum Action {
     /// its first byte. If the link is lost before that, by whatever input, forget what was not written: the request
     /// comes again.
     Send {
-        /// Which; its wire id is `key.wire()`.
+        /// Which.
         key: Key,
+        /// Its id on the wire.
+        wire: u64,
         /// Its method.
         method: Method,
         /// The revision the server speaks.
@@ -64,7 +66,12 @@ pub enum Action {
         /// Why.
         failure: Failure,
     },
-    /// Close the server's input.
+    /// Over HTTP: open the stream on which the server says what belongs to no request
+    /// ([`crate::http::exchange::Carried::Listening`]), and keep it for as long as its exchange says.
+    Listen,
+    /// Over HTTP: open the stream of the transport of 2024-11-05; then `handle_endpoint`, or a verdict.
+    OpenOldStream,
+    /// Close the server's input. Over HTTP: end the session, if there is one, and the streams of no request.
     CloseInput,
     /// Tell the whole tree to terminate.
     Terminate,

@@ -4,6 +4,7 @@
 //! on one thread; each stream has one reading task and one flushing task, and no request has a task of its own.
 
 mod callers;
+mod remote;
 mod streams;
 
 use std::cell::RefCell;
@@ -16,12 +17,15 @@ use drowse_core::envelope;
 use drowse_core::era::Revision;
 use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection};
+use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Key, Slot};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
-use drowse_core::server::{self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError};
+use drowse_core::server::{
+    self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError, Transport,
+};
 use drowse_core::span::Span;
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
 use drowse_core::time::{Duration, Instant};
@@ -32,11 +36,12 @@ use tokio::task::spawn_local;
 
 use crate::wire::Kind;
 
-use super::backend::{Backend, Control, Facts, Host, StartFailure};
+use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
+use remote::{Post, Remote};
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -101,6 +106,10 @@ struct Inner {
     connections: HashMap<u64, Connection>,
     next_connection: u64,
     running: Option<Running>,
+    /// The server, if it is one behind a URL.
+    remote: Option<Remote>,
+    /// What the network said while the server was being reached.
+    network: Option<String>,
     /// What the server said of itself when it was negotiated.
     handshake: Option<Vec<u8>>,
     revision: Option<Revision>,
@@ -126,6 +135,10 @@ struct Payload {
     /// The request itself, while it may have to be sent (again).
     frame: Option<Vec<u8>>,
     sent: bool,
+    /// Its id on the wire, once it was sent.
+    wire: Option<u64>,
+    /// What the network said of it.
+    detail: Option<String>,
 }
 
 struct Connection {
@@ -147,17 +160,24 @@ struct Running {
 }
 
 /// A task that ends with what it serves.
-struct Task(tokio::task::JoinHandle<()>);
+struct Task(Option<tokio::task::JoinHandle<()>>);
 
 impl Task {
     fn spawn(future: impl Future<Output = ()> + 'static) -> Self {
-        Self(spawn_local(future))
+        Self(Some(spawn_local(future)))
+    }
+
+    /// Lets it come to its end.
+    fn detach(mut self) {
+        self.0 = None;
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
     }
 }
 
@@ -181,6 +201,8 @@ impl Hub {
             connections: HashMap::new(),
             next_connection: 0,
             running: None,
+            remote: None,
+            network: None,
             handshake: None,
             revision,
             closers: Vec::new(),
@@ -321,17 +343,38 @@ impl Hub {
                 Action::SendOwn(own) => {
                     let mut buffer = [0; message::OWN_MAX];
                     if let Ok(bytes) = message::own(own, IDENTITY, &mut buffer) {
-                        inner.write(&[bytes], None);
+                        if inner.remote.is_some() {
+                            self.post_own(inner, own, bytes);
+                        } else {
+                            inner.write(&[bytes], None);
+                        }
                     }
                 }
-                Action::Send { key, revision, .. } => inner.send_request(key, revision, current),
+                Action::Send { key, wire, revision, .. } => {
+                    self.send_request(inner, key, wire, revision, current);
+                }
+                Action::Listen => self.open_stream(inner, Carried::Listening),
+                Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
-                    let explained = inner.explain(|around| explain::failure(failure, around));
-                    if let Some(payload) = inner.release(key) {
+                    let payload = inner.release(key);
+                    let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
+                    let explained = inner
+                        .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    if let Some(payload) = payload {
+                        if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
+                            remote.abandon(wire);
+                        }
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     }
                     self.0.room.notify_waiters();
+                }
+                Action::CloseInput if inner.remote.is_some() => self.say_goodbye(inner),
+                Action::Terminate | Action::Kill if inner.remote.is_some() => {
+                    if let Some(remote) = &mut inner.remote {
+                        remote.abort();
+                    }
+                    self.remote_ended(inner);
                 }
                 Action::CloseInput => {
                     if let Some(running) = &mut inner.running {
@@ -371,16 +414,20 @@ impl Hub {
         if record.state == PublicState::Connecting && !record.ended {
             inner.stderr.clear();
             inner.spawn_failure = None;
+            inner.network = None;
             inner.failure = None;
         }
         if let Some(error) = inner.server.start_error() {
             let secs = inner.config.server.limits.connect.as_secs();
-            inner.failure = Some(explain::start_error(error, inner.spawn_failure.as_deref(), secs));
+            inner.failure = Some(inner.explain_start(error, secs));
         }
         if let Some(revision) = inner.server.revision() {
             inner.revision = Some(revision);
         }
-        let unwell = record.state == PublicState::Crashed;
+        if record.state == PublicState::Unauthorized && inner.failure.is_none() {
+            inner.failure = Some(explain::unauthorized(inner.network.as_deref()));
+        }
+        let unwell = matches!(record.state, PublicState::Crashed | PublicState::Unauthorized);
         let crashes = inner.server.lifecycle().crashes();
         let facts = Facts {
             record,
@@ -407,7 +454,11 @@ impl Hub {
 
     fn spawn(&self, inner: &mut Inner, now: Instant, generation: u64) {
         match inner.host.spawn(generation) {
-            Ok(Backend { input, output, errors, control }) => {
+            Ok(Backend::Remote(client)) => {
+                inner.remote = Some(Remote::new(client, generation));
+                inner.server.handle_spawned(now);
+            }
+            Ok(Backend::Process(Process { input, output, errors, control })) => {
                 let outlet = Outlet::new(input);
                 let (broken, reported) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
                 let flusher =
@@ -470,6 +521,11 @@ impl Hub {
                 // The server was too slow, not unwilling.
                 Some(StartError::Negotiation(NegotiationError::TimedOut)) => Kind::Timeout,
                 Some(StartError::NotPersisted) => Kind::Storage,
+                Some(StartError::Negotiation(NegotiationError::Unreachable | NegotiationError::Broken)) => {
+                    Kind::Network
+                }
+                Some(StartError::Negotiation(NegotiationError::Http(_))) => Kind::Http,
+                None if inner.server.state() == PublicState::Unauthorized => Kind::Unauthorized,
                 _ => Kind::StartFailed,
             };
             let failure = StartFailure {
@@ -503,7 +559,7 @@ impl Inner {
     fn explain(&self, explain: impl FnOnce(&Circumstances<'_>) -> Explained) -> Explained {
         let secs = self.config.server.limits.connect.as_secs();
         let start = match self.server.start_error() {
-            Some(error) => Some(explain::start_error(error, self.spawn_failure.as_deref(), secs)),
+            Some(error) => Some(self.explain_start(error, secs)),
             None => self.failure.clone(),
         };
         let stderr = self.stderr_tail();
@@ -512,7 +568,17 @@ impl Inner {
             stderr: stderr.as_deref(),
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
+            detail: None,
         })
+    }
+
+    fn explain_start(&self, error: StartError, secs: u64) -> String {
+        let remote = self.config.server.transport == Transport::Http;
+        let said = if remote { self.network.as_deref() } else { self.spawn_failure.as_deref() };
+        match remote {
+            true => explain::connect_error(error, self.spawn_failure.as_deref().or(said), secs),
+            false => explain::start_error(error, said, secs),
+        }
     }
 
     fn stderr_tail(&self) -> Option<String> {

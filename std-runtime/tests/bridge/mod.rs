@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use drowse_core::lifecycle::{self, Exit, PublicState};
 use drowse_core::server::Config;
-use drowse_runtime::bridge::{Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, StartFailure};
+use drowse_runtime::bridge::{
+    Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, Process, StartFailure,
+};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -234,12 +236,12 @@ impl Host for Stage {
         let (process, input, output) = server::start(self);
         self.0.processes.borrow_mut().push(Rc::clone(&process));
         self.note_event(Event::Started);
-        Ok(Backend {
+        Ok(Backend::Process(Process {
             input: Box::new(input),
             output: Box::new(output),
             errors: None,
             control: Rc::new(Controlled { stage: self.clone(), process }),
-        })
+        }))
     }
 
     fn server_errors(&mut self, _bytes: &[u8]) {}

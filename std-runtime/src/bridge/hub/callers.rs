@@ -225,6 +225,8 @@ impl Hub {
                     parts,
                     frame: None,
                     sent: false,
+                    wire: None,
+                    detail: None,
                 };
                 if let Some(place) = inner.payloads.get_mut(key.index()) {
                     *place = Some(payload);
@@ -233,7 +235,7 @@ impl Hub {
                 // Most requests are with the kernel by now, and need no copy.
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent || payload.method.only_reads())
+                    && (!payload.sent || payload.method.only_reads() || inner.remote.is_some())
                 {
                     payload.frame = Some(frame.to_vec());
                 }
