@@ -140,7 +140,10 @@ struct Inner {
 
 /// What is kept for a request under way.
 struct Payload {
+    /// Who waits for the answer.
     connection: u64,
+    /// Who waited last, if now nobody does.
+    last: u64,
     method: Method,
     /// The caller's id, raw.
     id: Vec<u8>,
@@ -169,6 +172,7 @@ impl Payload {
     fn new(connection: u64, method: Method, frame: &[u8], parts: RequestParts, token: Option<Span>) -> Self {
         Self {
             connection,
+            last: connection,
             method,
             id: parts.id.of(frame).to_vec(),
             token: token.map(|span| span.of(frame).to_vec()),

@@ -29,8 +29,8 @@ impl Hub {
             // A caller that went away does not want its answers.
             let (principal, named) =
                 inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
-            for key in inner.keys_of(|payload| payload.connection == id) {
-                inner.give_up(now, key, named);
+            for key in inner.keys_of(|payload| payload.last == id) {
+                inner.give_up(now, key);
             }
             if !named {
                 inner.principal_gone(principal);
@@ -206,7 +206,7 @@ impl Hub {
                     for key in
                         inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
                     {
-                        inner.give_up(now, key, false);
+                        inner.give_up(now, key);
                     }
                     inner.marked.forget(id, Some(wanted));
                 }

@@ -217,6 +217,7 @@ impl Hub {
                 if let Some(Some(payload)) = inner.payloads.get_mut(call.index()) {
                     let before = (payload.connection, std::mem::replace(&mut payload.id, id.to_vec()));
                     payload.connection = connection;
+                    payload.last = connection;
                     payload.token = token.map(|token| token.of(frame).to_vec());
                     if instead {
                         let text = "the same request was sent again, and that one gets the answer".to_owned();
@@ -358,15 +359,10 @@ impl Inner {
         let _ = self.questions.held.handle_failure(now, key, failure);
     }
 
-    /// A caller does not want the answer to a request any more. `returns`: it may come back for it.
-    pub(super) fn give_up(&mut self, now: Instant, key: Key, returns: bool) {
+    /// A caller does not want the answer to a request any more, and will not come for it either.
+    pub(super) fn give_up(&mut self, now: Instant, key: Key) {
         match self.questions.held.find(key) {
-            Some(held) => {
-                self.questions.held.handle_gone(now, held, returns);
-                if let Some(Some(payload)) = self.payloads.get_mut(key.index()).filter(|_| returns) {
-                    payload.connection = NOBODY;
-                }
-            }
+            Some(held) => self.questions.held.handle_gone(now, held, false),
             None => self.server.cancel(now, key),
         }
     }
