@@ -502,6 +502,10 @@ impl Hub {
         if let Some(revision) = inner.server.revision() {
             inner.revision = Some(revision);
         }
+        if record.state == PublicState::Live {
+            // What went wrong on the way there no longer matters.
+            inner.network = None;
+        }
         if record.state == PublicState::Unauthorized && inner.failure.is_none() {
             inner.failure = Some(explain::unauthorized(inner.network.as_deref()));
         }

@@ -493,11 +493,10 @@ impl Hub {
                 if let Some(payload) =
                     inner.payloads.iter_mut().flatten().find(|payload| payload.wire == Some(course.wire))
                 {
-                    payload.detail = Some(text);
+                    payload.detail = Some(text.clone());
                 }
-            } else if inner.server.revision().is_none() {
-                inner.network = Some(text);
             }
+            inner.network = Some(text);
         });
     }
 
