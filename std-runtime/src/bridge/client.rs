@@ -220,5 +220,5 @@ fn explain(error: &reqwest::Error) -> String {
     if all.contains("dns error") || all.contains("failed to lookup") {
         return format!("its name cannot be resolved ({all})");
     }
-    all
+    texts.pop().unwrap_or(all)
 }
