@@ -124,14 +124,10 @@ impl Adapter {
             config.session_keepalive = config.keepalive;
         }
         let crashed = (0..settings >> 8 & 7).map(Instant::from_millis);
+        let server = Server::new(config, [Slot::EMPTY; SLOTS], settings >> 16, CrashLog::from_times(crashed));
         Self {
             front: Front::new(),
-            server: Traced::new(Server::new(
-                config,
-                [Slot::EMPTY; SLOTS],
-                settings >> 16,
-                CrashLog::from_times(crashed),
-            )),
+            server: Traced::new(if bit(7) { server.after_expiry() } else { server }),
             lines: LineDecoder::new([0; LINE], LINE),
             desk: Desk { pending: [None; SLOTS], handshake: Kept::EMPTY },
             remote: remote.then(Remote::new),
@@ -164,7 +160,13 @@ impl Adapter {
             Event::Cancel(which) => {
                 let chosen = self.desk.pending.get(which as usize % SLOTS).copied().flatten();
                 if let Some(pending) = chosen {
-                    self.server.put(now, Input::Cancel(pending.key));
+                    // Or its caller is asked something, or has answered.
+                    let input = match which >> 5 & 3 {
+                        1 => Input::Hold(pending.key),
+                        2 => Input::Release(pending.key),
+                        _ => Input::Cancel(pending.key),
+                    };
+                    self.server.put(now, input);
                 }
             }
             Event::Readable => self.readable(now),
@@ -351,6 +353,10 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
+            // Who is connected would be told.
+            Action::Renewed => {
+                board::act(Do::Noticed, 0);
+            }
             Action::Listen | Action::OpenOldStream => {
                 let carried = if action == Action::Listen { Carried::Listening } else { Carried::OldStream };
                 if let Some(remote) = &mut self.remote {
@@ -454,7 +460,7 @@ impl Desk {
                     to_server(bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
+            Outcome::Asked(RequestParts { id, method, .. }) => {
                 board::checksum(method.len() as u64);
                 let declined = message::error(Some(id.of(frame)), -32601, "not supported", None, &mut buffer);
                 if let Ok(bytes) = declined {

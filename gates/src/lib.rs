@@ -10,6 +10,7 @@
 
 mod adapter;
 mod board;
+mod held;
 mod remote;
 mod surface;
 mod traced;
@@ -55,6 +56,7 @@ pub extern "C" fn drowse_run() {
             && !LEAN
         {
             surface::read_all(bytes.get(..length).unwrap_or_default());
+            held::read(bytes.get(..length).unwrap_or_default());
         }
     }
     board::sizes(&[

@@ -548,6 +548,7 @@ impl World {
                 Action::OpenOldStream if self.behaviour.peer.is_remote() => {
                     self.begin("GET", Carried::OldStream, 0, Value::Null);
                 }
+                Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => {
@@ -650,7 +651,7 @@ impl World {
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
-            | Outcome::Decline { .. }
+            | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {}
