@@ -541,8 +541,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             }
             Verdict::Broken => {
                 self.link.handle_broken(wire);
-                if let (Some(negotiation), Carried::Question(question)) = (&mut self.negotiation, carried) {
-                    negotiation.handle_broken(question, wire);
+                if let Some(negotiation) = &mut self.negotiation {
+                    match carried {
+                        Carried::Question(question) => negotiation.handle_broken(question, wire),
+                        Carried::OldStream => negotiation.handle_no_endpoint(),
+                        _ => {}
+                    }
                 }
             }
             Verdict::Refused { status, ran } => {

@@ -396,7 +396,7 @@ fn a_server_that_takes_no_post_may_speak_the_old_transport() {
         assert_eq!(world.state(), "expired");
     }
     // And one that does not is refused as it was.
-    for verdict in [Verdict::NoStream, Verdict::Refused { status: 405, ran: Ran::No }] {
+    for verdict in [Verdict::NoStream, Verdict::Broken, Verdict::Refused { status: 405, ran: Ran::No }] {
         let mut world = World::new(config());
         world.verdict(PROBE, world.wire(), Verdict::Refused { status: 404, ran: Ran::Unknown });
         world.verdict(INITIALIZE, world.wire(), Verdict::Refused { status: 404, ran: Ran::Unknown });
