@@ -79,11 +79,15 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
 }
 
 /// The sessions of this user.
+/// All commands of a user's shells are one to the bridge: who answers a server's question need not be the process whose
+/// call it came from.
+const PRINCIPAL: &str = "cli";
+
 fn open() -> Result<Sessions, Failure> {
     // A limit on the size of files is an error to report, not a death by signal. Programs that are started have the
     // default again.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    Ok(Sessions::open()?)
+    Ok(Sessions::open()?.with_principal(PRINCIPAL))
 }
 
 /// Catches Ctrl-C; where that is not possible, it ends the process as ever.

@@ -417,6 +417,9 @@ fn a_question_is_only_put_to_whom_it_can_concern() {
     let two = [call(3, ANN), call(5, ANN)];
     assert_eq!(find(&world, 0, None, &two), Ok(link(5)));
     assert_eq!(find(&world, 0, None, &two[..1]), Ok(link(3)));
+    // And not for another one that cannot be asked.
+    let mute = Candidate { capabilities: ClientCapabilities::default(), ..call(7, ANN) };
+    assert_eq!(find(&world, 0, None, &[call(3, ANN), mute]), Err(Unasked::Undeclared));
     // A cancelled call may still ask.
     world.held.handle_cancelled(at(0), BOB);
     assert_eq!(find(&world, 9, None, &two), Err(Unasked::Ambiguous));

@@ -306,7 +306,7 @@ impl Adapter {
                 }
             }
             // Only over HTTP.
-            Action::Listen | Action::OpenOldStream => {}
+            Action::Renewed | Action::Listen | Action::OpenOldStream => {}
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];
@@ -398,7 +398,7 @@ impl Desk {
                     to_server(bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
+            Outcome::Asked(RequestParts { id, method, .. }) => {
                 board::checksum(method.len() as u64);
                 let declined = message::error(Some(id.of(frame)), -32601, "not supported", None, &mut buffer);
                 if let Ok(bytes) = declined {

@@ -133,13 +133,16 @@ pub(super) struct Attribution {
     principal: Option<Principal>,
     several: bool,
     may_ask: bool,
+    /// There is one without an open question whose caller cannot be asked: it is more likely the one that asks than
+    /// another that waits for an answer already.
+    unable: bool,
     /// The best so far, by whether a question of it is open, and by age.
     best: Option<((bool, u64), Key)>,
 }
 
 impl Attribution {
     pub(super) const fn new(kind: Kind, origin: Option<Key>) -> Self {
-        Self { kind, origin, principal: None, several: false, may_ask: false, best: None }
+        Self { kind, origin, principal: None, several: false, may_ask: false, unable: false, best: None }
     }
 
     pub(super) fn consider(&mut self, request: Candidate, busy: bool) {
@@ -153,7 +156,9 @@ impl Attribution {
         }
         self.may_ask = true;
         let rank = (busy, request.order);
-        if self.kind.is_covered(request.capabilities) && self.best.is_none_or(|(best, _)| rank < best) {
+        let able = self.kind.is_covered(request.capabilities);
+        self.unable |= !able && !busy;
+        if able && self.best.is_none_or(|(best, _)| rank < best) {
             self.best = Some((rank, request.key));
         }
     }
@@ -164,7 +169,8 @@ impl Attribution {
         if self.several || others(principal) {
             return Err(Unasked::Ambiguous);
         }
-        self.best.map(|(_, key)| key).ok_or(Unasked::Undeclared)
+        let unable = self.unable;
+        self.best.filter(|((busy, _), _)| !(*busy && unable)).map(|(_, key)| key).ok_or(Unasked::Undeclared)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::link::{Allowance, Failure, Key};
 use crate::message::Own;
 use crate::method::Method;
 use crate::span::Span;
+use crate::splice::RequestParts;
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +78,8 @@ pub enum Action {
     Terminate,
     /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
     Kill,
+    /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
+    Renewed,
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
     Retire,
 }
@@ -110,13 +113,9 @@ pub enum Outcome {
         /// Its id.
         id: Span,
     },
-    /// A request of the server that nobody here can serve: answer with the error -32601.
-    Decline {
-        /// Its id.
-        id: Span,
-        /// Its method.
-        method: Span,
-    },
+    /// Another request of the server: one that is [held](crate::held) for a caller, or that the adapter answers itself
+    /// (`roots/list`), or nothing that anybody here can serve: answer that with the error -32601.
+    Asked(RequestParts),
     /// A notification of the server.
     Notification {
         /// Its method.

@@ -497,6 +497,7 @@ impl World {
                     self.write(&bytes);
                     self.server.handle_sent(key);
                 }
+                Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => self.conclude(key, Fate::Failed(failure.cause, failure.ran)),
@@ -580,7 +581,7 @@ impl World {
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
-            | Outcome::Decline { .. }
+            | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {}
