@@ -351,9 +351,30 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     pub fn handle_progress(&mut self, now: Instant, wire: u64) -> Option<Key> {
         let (key, _) = self.find(wire)?;
         let request = self.slots.get_mut(key)?;
+        if request.deadline.is_none() {
+            return Some(key);
+        }
         let latest = request.latest.unwrap_or_else(|| now.after(request.allowance.total));
         request.deadline = Some(now.after(request.allowance.quiet).min(latest));
         Some(key)
+    }
+
+    /// The request waits for its caller, not for the server: its time stands still.
+    pub fn hold(&mut self, key: Key) {
+        self.stop_clock(key);
+    }
+
+    /// The caller did its part: the request's time starts anew.
+    pub fn release_held(&mut self, now: Instant, key: Key) {
+        let ready = self.ready;
+        let Some(request) = self.slots.get_mut(key) else { return };
+        if !ready || matches!(request.stage, Stage::Failing { .. }) {
+            return;
+        }
+        let deadline = now.after(request.allowance.quiet.min(request.allowance.total));
+        request.deadline = Some(deadline);
+        request.latest = Some(now.after(request.allowance.total));
+        self.await_deadline(Some(deadline));
     }
 
     /// The caller does not want the answer any more. The key comes back as a failure.

@@ -23,6 +23,7 @@ use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::span::Span;
+use crate::splice::RequestParts;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod exchange;
@@ -241,6 +242,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.link.cancel(key);
     }
 
+    /// A call is held: its caller was told what the server asks, and has all the time that it has for that. The call
+    /// stays in flight.
+    pub fn hold(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.hold(key);
+    }
+
+    /// Its caller waits for a held call again: the call's time starts anew.
+    pub fn release(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.release_held(now, key);
+    }
+
     /// Somebody wants the server awake, without an operation.
     pub fn wake(&mut self, now: Instant) {
         self.now = now;
@@ -365,13 +379,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 self.handle_answer(frame, id, message)
             }
             Message::Error { id: None, .. } => Outcome::Ignored(Ignored::Unasked),
-            Message::Request { id, method, .. } => {
+            Message::Request { id, method, params, meta } => {
                 if self.revision.is_some_and(|revision| revision.era() == Era::Modern) {
                     Outcome::Ignored(Ignored::Forbidden)
                 } else if Method::from_json(method.of(frame)) == Method::Ping {
                     Outcome::Pong { id }
                 } else {
-                    Outcome::Decline { id, method }
+                    Outcome::Asked(RequestParts { id, method, params, meta })
                 }
             }
             Message::Notification { method, params, .. } => {

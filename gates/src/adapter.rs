@@ -398,7 +398,7 @@ impl Desk {
                     to_server(bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
+            Outcome::Asked(RequestParts { id, method, .. }) => {
                 board::checksum(method.len() as u64);
                 let declined = message::error(Some(id.of(frame)), -32601, "not supported", None, &mut buffer);
                 if let Ok(bytes) = declined {

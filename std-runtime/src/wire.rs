@@ -328,6 +328,12 @@ pub struct BridgeConfig {
     /// A revision (`2025-06-18`) or an era (`legacy`, `modern`) that the entry pins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_version: Option<String>,
+    /// The roots that the server may ask for, `file://` URIs; if there is none, it is not offered any.
+    #[serde(default)]
+    pub roots: Vec<String>,
+    /// Whether callers can ask a language model for the server.
+    #[serde(default)]
+    pub sampling: bool,
     /// The number of the inherited descriptor of lock L.
     pub lock_fd: i32,
     /// The generation in `state.json` when the bridge was started; the bridge's first is one more.

@@ -7,6 +7,7 @@ use crate::link::{Allowance, Failure, Key};
 use crate::message::Own;
 use crate::method::Method;
 use crate::span::Span;
+use crate::splice::RequestParts;
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,13 +111,9 @@ pub enum Outcome {
         /// Its id.
         id: Span,
     },
-    /// A request of the server that nobody here can serve: answer with the error -32601.
-    Decline {
-        /// Its id.
-        id: Span,
-        /// Its method.
-        method: Span,
-    },
+    /// Another request of the server: one that is [held](crate::held) for a caller, or that the adapter answers itself
+    /// (`roots/list`), or nothing that anybody here can serve: answer that with the error -32601.
+    Asked(RequestParts),
     /// A notification of the server.
     Notification {
         /// Its method.

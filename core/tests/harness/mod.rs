@@ -580,7 +580,7 @@ impl World {
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
-            | Outcome::Decline { .. }
+            | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {}

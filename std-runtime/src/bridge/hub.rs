@@ -5,6 +5,7 @@
 
 mod callers;
 mod marked;
+mod questions;
 mod remote;
 mod streams;
 
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::Poll;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::Revision;
@@ -43,6 +45,7 @@ use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use marked::{Marked, OURS};
+use questions::Questions;
 use remote::{Post, Remote};
 
 /// Who drowse is to servers.
@@ -75,6 +78,10 @@ pub struct HubConfig {
     pub revision: Option<Revision>,
     /// The time now, in microseconds since 1970.
     pub now_micros: u64,
+    /// What a legacy server may ask its client for.
+    pub capabilities: ClientCapabilities,
+    /// The roots that it is told of, URIs.
+    pub roots: Vec<String>,
 }
 
 /// The shared handle; everything is on one thread.
@@ -112,6 +119,10 @@ struct Inner {
     remote: Option<Remote>,
     /// Tools whose arguments go into headers.
     marked: Marked,
+    /// What the server asks during calls.
+    questions: Questions,
+    /// Requests that were accepted so far.
+    order: u64,
     /// What the network said while the server was being reached.
     network: Option<String>,
     /// What the server said of itself when it was negotiated.
@@ -129,7 +140,10 @@ struct Inner {
 
 /// What is kept for a request under way.
 struct Payload {
+    /// Who waits for the answer.
     connection: u64,
+    /// Who waited last, if now nobody does.
+    last: u64,
     method: Method,
     /// The caller's id, raw.
     id: Vec<u8>,
@@ -147,12 +161,18 @@ struct Payload {
     allowance: Option<Allowance>,
     /// It was sent again after the list of tools was read.
     relisted: bool,
+    /// Its place in the order of arrival.
+    order: u64,
+    principal: u64,
+    /// What its caller can be asked for.
+    capabilities: ClientCapabilities,
 }
 
 impl Payload {
     fn new(connection: u64, method: Method, frame: &[u8], parts: RequestParts, token: Option<Span>) -> Self {
         Self {
             connection,
+            last: connection,
             method,
             id: parts.id.of(frame).to_vec(),
             token: token.map(|span| span.of(frame).to_vec()),
@@ -163,7 +183,15 @@ impl Payload {
             detail: None,
             allowance: None,
             relisted: false,
+            order: 0,
+            principal: 0,
+            capabilities: ClientCapabilities::default(),
         }
+    }
+
+    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
+    fn is_kept_for_later(&self) -> bool {
+        self.method.only_reads() || self.capabilities != ClientCapabilities::default()
     }
 }
 
@@ -171,6 +199,9 @@ struct Connection {
     front: Front,
     outlet: Outlet,
     closed: Rc<Notify>,
+    /// Whose view it is, as a number; whether others may have the same.
+    principal: u64,
+    named: bool,
     _flusher: Task,
 }
 
@@ -219,7 +250,10 @@ impl Hub {
         let server = Server::new(config.server, slots, config.generation, crashes);
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
+        let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
+            questions,
+            order: 0,
             server,
             host,
             config,
@@ -314,7 +348,7 @@ impl Hub {
     async fn run_timer(self) {
         loop {
             let next = self.with(|_, inner, _| {
-                inner.armed = inner.server.poll_timeout().map(|(at, _)| at);
+                inner.armed = inner.next_timeout();
                 inner.armed
             });
             match next {
@@ -322,6 +356,7 @@ impl Hub {
                 Some(at) => tokio::select! {
                     () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
                         inner.server.handle_timeout(now);
+                        inner.questions.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -362,14 +397,24 @@ impl Hub {
     fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
         loop {
             inner.note_sent();
-            let Some(action) = inner.server.poll_action() else { break };
             let now = self.now();
+            let Some(action) = inner.server.poll_action() else {
+                if inner.server.negotiated().is_none() {
+                    inner.questions.handle_lost();
+                }
+                if self.drive_questions(inner, now) {
+                    continue;
+                }
+                break;
+            };
             match action {
                 Action::Persist(record) => self.persist(inner, now, record),
                 Action::Spawn { generation } => self.spawn(inner, now, generation),
                 Action::SendOwn(own) => {
                     let mut buffer = [0; message::OWN_MAX];
-                    if let Ok(bytes) = message::own(own, IDENTITY, &mut buffer) {
+                    if let Ok(bytes) =
+                        message::own_with(own, IDENTITY, inner.questions.capabilities, &mut buffer)
+                    {
                         if inner.remote.is_some() {
                             self.post_own(inner, own, bytes);
                         } else {
@@ -385,6 +430,9 @@ impl Hub {
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
                     let payload = inner.release(key);
+                    if let Some(payload) = &payload {
+                        inner.keep_failure(now, key, payload, failure);
+                    }
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
@@ -426,7 +474,7 @@ impl Hub {
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
-        let next = inner.server.poll_timeout().map(|(at, _)| at);
+        let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
             (Some(_), None) => true,
@@ -483,6 +531,7 @@ impl Hub {
     }
 
     fn spawn(&self, inner: &mut Inner, now: Instant, generation: u64) {
+        inner.questions.handle_started(generation);
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));
@@ -580,6 +629,11 @@ impl Inner {
             .filter(|(_, payload)| payload.as_ref().is_some_and(&wanted))
             .filter_map(|(index, _)| self.server.key_at(index))
             .collect()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let server = self.server.poll_timeout().map(|(at, _)| at);
+        [server, self.questions.poll_timeout()].into_iter().flatten().min()
     }
 
     fn keep(&mut self, key: Key, payload: Payload) {

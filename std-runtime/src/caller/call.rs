@@ -18,6 +18,7 @@ use super::wake::{MARGIN, Present};
 use super::{Caller, Reply, Request, Sessions};
 use crate::fault;
 use crate::home::SessionName;
+use crate::input::ClientCapabilities;
 use crate::record::{self, Settings};
 use crate::wait::{Wait, Woken};
 use crate::wire::{Kind, MAX_MESSAGE, Ran};
@@ -29,7 +30,15 @@ const CHECKPOINT: Duration = Duration::from_secs(20);
 
 impl<'a> Caller<'a> {
     pub(super) fn new(sessions: &'a Sessions, name: &SessionName, wait: Wait<'a>) -> Self {
-        Self { sessions, name: name.clone(), wait, link: None, sent: 0, next_id: 1 }
+        Self {
+            sessions,
+            name: name.clone(),
+            wait,
+            link: None,
+            sent: 0,
+            next_id: 1,
+            capabilities: ClientCapabilities::default(),
+        }
     }
 
     /// A caller that goes on with a connection that was just made.
@@ -42,6 +51,11 @@ impl<'a> Caller<'a> {
         self.wait = wait;
     }
 
+    /// What the server may ask for in the results of all calls from now on; nothing, unless it is said.
+    pub fn set_capabilities(&mut self, capabilities: ClientCapabilities) {
+        self.capabilities = capabilities;
+    }
+
     /// Runs one operation, waking the session if it sleeps.
     ///
     /// # Errors
@@ -49,7 +63,7 @@ impl<'a> Caller<'a> {
     pub fn call(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = request_line(id, &request)?;
+        let line = request_line(id, &request, self.capabilities)?;
         let only_reads = Method::from_name(request.method).only_reads();
         let mut reissued = false;
         let mut present = Present::Use;
@@ -87,7 +101,7 @@ impl<'a> Caller<'a> {
     pub(super) fn call_here(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = request_line(id, &request)?;
+        let line = request_line(id, &request, self.capabilities)?;
         let gone = CallError::BridgeLost { name: self.name.clone(), what: "it ended".to_owned() };
         let Some(mut link) = self.link.take() else { return Err(gone) };
         match self.exchange(&mut link, id, &line, &mut request) {

@@ -295,6 +295,8 @@ pub(super) fn bridge_config(
         fail_on_expiry: settings.fails_on_expiry(),
         remote,
         mcp_version: settings.mcp_version.clone(),
+        roots: settings.roots.clone().unwrap_or_default(),
+        sampling: settings.sampling_command.as_ref().is_some_and(|command| !command.is_empty()),
         lock_fd: -1,
         generation: known.map_or(0, |known| known.generation),
         era: known.and_then(|known| known.era.clone()),

@@ -1,5 +1,8 @@
 //! The hub's side towards callers: connections, their lines, and what is written back to them.
 
+use drowse_core::capabilities::ClientCapabilities;
+use drowse_core::era::Era;
+
 use super::*;
 
 /// What a connection does next.
@@ -24,8 +27,13 @@ impl Hub {
         }
         self.with(|hub, inner, now| {
             // A caller that went away does not want its answers.
-            for key in inner.keys_of(|payload| payload.connection == id) {
-                inner.server.cancel(now, key);
+            let (principal, named) =
+                inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
+            for key in inner.keys_of(|payload| payload.last == id) {
+                inner.give_up(now, key);
+            }
+            if !named {
+                inner.principal_gone(principal);
             }
             inner.marked.forget(id, None);
             hub.drive(inner, None);
@@ -122,8 +130,14 @@ impl Hub {
                     .await;
                 }
             });
-            let connection =
-                Connection { front: Front::new(), outlet, closed: Rc::clone(&closed), _flusher: flusher };
+            let connection = Connection {
+                front: Front::new(),
+                outlet,
+                closed: Rc::clone(&closed),
+                principal: 0,
+                named: false,
+                _flusher: flusher,
+            };
             inner.connections.insert(id, connection);
             Some((id, closed))
         })
@@ -146,7 +160,10 @@ impl Hub {
                 return Flow::Close;
             }
             match connection.front.handle_frame(frame, default) {
-                Inbound::Hello { .. } => {
+                Inbound::Hello { principal } => {
+                    let name = principal.map(|name| name.of(frame));
+                    connection.principal = inner.questions.principal(name);
+                    connection.named = name.is_some();
                     let welcome = json!({"drowse": {"hello": {
                         "version": front::HELLO_VERSION,
                         "bridge": env!("CARGO_PKG_VERSION"),
@@ -189,7 +206,7 @@ impl Hub {
                     for key in
                         inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
                     {
-                        inner.server.cancel(now, key);
+                        inner.give_up(now, key);
                     }
                     inner.marked.forget(id, Some(wanted));
                 }
@@ -214,18 +231,33 @@ impl Hub {
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        // A modern server has states of its own; a legacy one would run the call again.
+        let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
+        if !is_modern && Questions::is_retry(frame, &parts) {
+            self.retry(inner, connection, frame, operation.method, parts, token);
+            self.drive(inner, None);
+            return Flow::Next;
+        }
         match inner.server.submit(now, operation) {
             Ok(key) => {
                 if inner.server.is_stopping() {
                     fault::point("D2");
                 }
                 let payload = Payload::new(connection, operation.method, frame, parts, token);
-                inner.keep(key, Payload { allowance: operation.allowance, ..payload });
+                inner.order += 1;
+                let payload = Payload {
+                    allowance: operation.allowance,
+                    order: inner.order,
+                    principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
+                    capabilities: ClientCapabilities::of_request(frame, &parts),
+                    ..payload
+                };
+                inner.keep(key, payload);
                 self.drive(inner, Some((key, frame)));
                 // Most requests are with the kernel by now, and need no copy.
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent || payload.method.only_reads() || inner.remote.is_some())
+                    && (!payload.sent || payload.is_kept_for_later() || inner.remote.is_some())
                 {
                     payload.frame = Some(frame.to_vec());
                 }
