@@ -6,5 +6,9 @@
 
 mod http {
     mod idle;
+    mod old;
+    mod recovery;
+    mod resumption;
     mod seen;
+    mod trouble;
 }
