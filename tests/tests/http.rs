@@ -5,10 +5,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
 
 mod http {
+    mod answers;
+    mod bystander;
+    #[path = "../bad_input/confined.rs"]
+    #[allow(dead_code, reason = "another suite uses all of it")]
+    mod confined;
     mod idle;
+    mod mirror;
+    mod network;
     mod old;
+    mod proxies;
     mod recovery;
+    mod redirects;
     mod resumption;
+    mod secrets;
     mod seen;
+    mod tls;
+    mod tls_front;
     mod trouble;
 }
