@@ -158,6 +158,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
     }
 
+    /// The last run, of which only its record is known, was ended by the server.
+    #[must_use]
+    pub const fn after_expiry(mut self) -> Self {
+        self.lifecycle.was_expired();
+        self
+    }
+
     /// What a user is told.
     #[must_use]
     pub const fn state(&self) -> PublicState {
@@ -635,6 +642,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 }
                 Effect::Retire => Action::Retire,
             });
+        }
+        if self.lifecycle.poll_renewed() {
+            return Some(Action::Renewed);
         }
         // Only now: whoever hears of a failure and looks at the record finds what it came from.
         if let Some((key, failure)) = self.link.poll_failure() {

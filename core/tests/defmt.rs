@@ -84,6 +84,7 @@ fn actions_are_logged() {
         Action::Terminate,
         Action::Kill,
         Action::Retire,
+        Action::Renewed,
         Action::Listen,
         Action::OpenOldStream,
     );

@@ -306,7 +306,7 @@ impl Adapter {
                 }
             }
             // Only over HTTP.
-            Action::Listen | Action::OpenOldStream => {}
+            Action::Renewed | Action::Listen | Action::OpenOldStream => {}
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];

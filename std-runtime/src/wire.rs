@@ -19,6 +19,9 @@ pub const PROTOCOL_VERSION: &str = "2026-07-28";
 pub const META_TIMEOUT: &str = "dev.drowse/timeoutMs";
 /// The method of the notification by which a bridge ends a connection.
 pub const GOAWAY: &str = "notifications/drowse/goaway";
+/// The method of the notification that the server had ended the session, and that the answers that follow are of a fresh
+/// one.
+pub const RENEWED: &str = "notifications/drowse/renewed";
 /// Asks for the server's own handshake. Starts a sleeping server and counts as use.
 pub const METHOD_INFO: &str = "drowse/info";
 /// A round trip to the server. Starts a sleeping server and counts as use.
@@ -344,6 +347,9 @@ pub struct BridgeConfig {
     /// When the server crashed lately, in milliseconds since 1970, oldest first.
     #[serde(default)]
     pub crashes: Vec<u64>,
+    /// Whether the server ended the last generation's session.
+    #[serde(default)]
+    pub expired: bool,
 }
 
 /// A server behind a URL.

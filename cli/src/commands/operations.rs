@@ -50,6 +50,11 @@ pub(super) fn with<T>(
         progress: !context.output.json && io::stderr().is_terminal(),
     };
     let outcome = work(&mut operations);
+    if operations.caller.was_renewed() {
+        context.output.notice(format_args!(
+            "{session}: the server had ended the session, and a fresh one answered; what it kept in memory is gone"
+        ));
+    }
     if let Some(interrupt) = &interrupt {
         interrupt.release();
     }

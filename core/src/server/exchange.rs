@@ -78,6 +78,8 @@ pub enum Action {
     Terminate,
     /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
     Kill,
+    /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
+    Renewed,
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
     Retire,
 }

@@ -497,6 +497,7 @@ impl World {
                     self.write(&bytes);
                     self.server.handle_sent(key);
                 }
+                Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => self.conclude(key, Fate::Failed(failure.cause, failure.ran)),

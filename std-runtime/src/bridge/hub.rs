@@ -78,6 +78,8 @@ pub struct HubConfig {
     pub revision: Option<Revision>,
     /// The time now, in microseconds since 1970.
     pub now_micros: u64,
+    /// The server ended the last generation's session.
+    pub expired: bool,
     /// What a legacy server may ask its client for.
     pub capabilities: ClientCapabilities,
     /// The roots that it is told of, URIs.
@@ -123,6 +125,9 @@ struct Inner {
     questions: Questions,
     /// Requests that were accepted so far.
     order: u64,
+    /// How often a session that the server had ended was replaced, and of which the last caller was told.
+    renewals: u64,
+    told: u64,
     /// What the network said while the server was being reached.
     network: Option<String>,
     /// What the server said of itself when it was negotiated.
@@ -202,6 +207,8 @@ struct Connection {
     /// Whose view it is, as a number; whether others may have the same.
     principal: u64,
     named: bool,
+    /// The renewals that its caller knows of.
+    renewals: u64,
     _flusher: Task,
 }
 
@@ -247,13 +254,18 @@ impl Hub {
         // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
         let crashes = config.crashes.iter().map(|ms| Instant::from_millis(*ms)).filter(|at| *at <= now);
         let crashes = CrashLog::from_times(crashes);
-        let server = Server::new(config.server, slots, config.generation, crashes);
+        let mut server = Server::new(config.server, slots, config.generation, crashes);
+        if config.expired {
+            server = server.after_expiry();
+        }
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
         let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
             questions,
             order: 0,
+            renewals: 0,
+            told: 0,
             server,
             host,
             config,
@@ -425,6 +437,10 @@ impl Hub {
                 Action::Send { key, wire, revision, .. } => {
                     self.send_request(inner, key, wire, revision, current);
                 }
+                Action::Renewed => {
+                    inner.renewals += 1;
+                    inner.host.note("the server had ended the session; a fresh one was begun");
+                }
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
@@ -501,6 +517,10 @@ impl Hub {
         }
         if let Some(revision) = inner.server.revision() {
             inner.revision = Some(revision);
+        }
+        if record.state == PublicState::Live {
+            // What went wrong on the way there no longer matters.
+            inner.network = None;
         }
         if record.state == PublicState::Unauthorized && inner.failure.is_none() {
             inner.failure = Some(explain::unauthorized(inner.network.as_deref()));

@@ -264,6 +264,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
             roots: !config.roots.is_empty(),
         },
         roots: config.roots.clone(),
+        expired: config.expired,
         now_micros: crate::record::now_ms().saturating_mul(1000),
     }
 }

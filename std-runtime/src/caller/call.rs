@@ -37,6 +37,7 @@ impl<'a> Caller<'a> {
             link: None,
             sent: 0,
             next_id: 1,
+            renewed: false,
             capabilities: ClientCapabilities::default(),
         }
     }
@@ -97,6 +98,12 @@ impl<'a> Caller<'a> {
         })
     }
 
+    /// Whether the server had ended the session and what was answered since came from a fresh one, so that what the
+    /// server kept in memory is gone. Said once.
+    pub fn was_renewed(&mut self) -> bool {
+        std::mem::take(&mut self.renewed)
+    }
+
     /// Runs one operation on the bridge at the other end of the caller's link, which must be there.
     pub(super) fn call_here(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
@@ -124,6 +131,7 @@ impl<'a> Caller<'a> {
             written: 0,
             broken: false,
             goaway: None,
+            renewed: false,
             since: Instant::now(),
             timeout: request.timeout,
             guard: None,
@@ -134,7 +142,9 @@ impl<'a> Caller<'a> {
                 return outcome;
             }
             fault::point("C2-sent");
-            if let Some(outcome) = operation.receive(link, &self.name, request) {
+            let outcome = operation.receive(link, &self.name, request);
+            self.renewed |= operation.renewed;
+            if let Some(outcome) = outcome {
                 return outcome;
             }
             if let Some(outcome) = self.pause(link, &mut operation) {
@@ -215,6 +225,7 @@ struct Operation<'a> {
     /// The kernel takes no more.
     broken: bool,
     goaway: Option<u64>,
+    renewed: bool,
     since: Instant,
     /// The time-out that it brings itself.
     timeout: Option<Duration>,
@@ -296,6 +307,10 @@ impl Operation<'_> {
                 }
                 None
             }
+            Ok(Incoming::Renewed) => {
+                self.renewed = true;
+                None
+            }
             Ok(Incoming::Goaway(last)) => {
                 self.goaway = Some(last);
                 (last < self.number).then_some(Exchange::DidNotRun)
@@ -367,6 +382,7 @@ mod tests {
             written: 0,
             broken: false,
             goaway: None,
+            renewed: false,
             since: Instant::now(),
             timeout: None,
             guard: None,

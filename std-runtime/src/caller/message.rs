@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::Request;
 use super::error::{CallError, RpcError};
 use crate::input::{ClientCapabilities, capabilities_json};
-use crate::wire::{Envelope, ErrorData, GOAWAY, Goaway, META_TIMEOUT, PROTOCOL_VERSION};
+use crate::wire::{Envelope, ErrorData, GOAWAY, Goaway, META_TIMEOUT, PROTOCOL_VERSION, RENEWED};
 
 /// A request as one line, newline included.
 pub(super) fn request(
@@ -99,6 +99,8 @@ pub(super) enum Incoming<'a> {
     Progress(&'a str),
     /// The connection ends.
     Goaway(u64),
+    /// The server had ended the session, and a fresh one answers.
+    Renewed,
     /// Anything else: other notifications, answers to ids that are not ours.
     Other,
 }
@@ -110,6 +112,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Incoming<'_>, serde_json::Error> {
         let params = message.params.map_or("{}", RawValue::get);
         return Ok(match method.as_ref() {
             GOAWAY => Incoming::Goaway(serde_json::from_str::<Goaway>(params)?.last),
+            RENEWED => Incoming::Renewed,
             "notifications/progress" => Incoming::Progress(params),
             _ => Incoming::Other,
         });

@@ -196,6 +196,8 @@ pub struct Caller<'a> {
     /// Requests sent on `link`: what a bridge counts too.
     sent: u64,
     next_id: u64,
+    /// The server's session was replaced by a fresh one.
+    renewed: bool,
     /// What every request declares.
     capabilities: ClientCapabilities,
 }

@@ -4,6 +4,7 @@ use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
 
 use super::*;
+use crate::wire::RENEWED;
 
 /// What a connection does next.
 enum Flow {
@@ -136,6 +137,7 @@ impl Hub {
                 closed: Rc::clone(&closed),
                 principal: 0,
                 named: false,
+                renewals: inner.told,
                 _flusher: flusher,
             };
             inner.connections.insert(id, connection);
@@ -293,6 +295,12 @@ impl Inner {
         }
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
+        if connection.renewals != self.renewals {
+            connection.renewals = self.renewals;
+            self.told = self.renewals;
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
+            connection.outlet.send(&[line.as_bytes()], None);
+        }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
         if let Ok(pieces) = splice::answer(line, message, id, method, revision, verbatim) {

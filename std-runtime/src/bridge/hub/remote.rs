@@ -499,15 +499,13 @@ impl Hub {
     /// Remembers what the network said, for whoever is told that a request, or the start, failed.
     fn note_detail(&self, course: &Course, text: String) {
         self.with_remote(course.generation, |_, inner, _| {
-            if matches!(course.exchange.carried(), Carried::Request(_)) {
-                if let Some(payload) =
-                    inner.payloads.iter_mut().flatten().find(|payload| payload.wire == Some(course.wire))
-                {
-                    payload.detail = Some(text);
-                }
-            } else if inner.server.revision().is_none() {
-                inner.network = Some(text);
+            let mut payloads = inner.payloads.iter_mut().flatten();
+            if matches!(course.exchange.carried(), Carried::Request(_))
+                && let Some(payload) = payloads.find(|payload| payload.wire == Some(course.wire))
+            {
+                payload.detail = Some(text.clone());
             }
+            inner.network = Some(text);
         });
     }
 
