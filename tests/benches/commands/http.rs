@@ -84,16 +84,21 @@ impl Bench {
         self.idle_http();
     }
 
-    /// A call as a whole process, a call by a caller that stays connected to the bridge, and one without drowse, in turn.
+    /// A call as a whole process, the same over stdio, a call by a caller that stays connected to the bridge, and one
+    /// without drowse, in turn.
     fn warm_http_call(&self, server: &HttpServer, era: &str) {
         self.run(&["connect", &server.url(), "@web"]);
+        let fixture = self.empty.with_file_name("drowse-fixture").to_string_lossy().into_owned();
+        self.run(&["connect", "@pipe", "--", &fixture, "--era", era]);
         let direct = Direct::new(server.url(), era == "modern");
         let sessions = Sessions::at(Home::new(self.home.path().to_owned(), None));
         let name = SessionName::new("@web").expect("a name");
         let mut caller = sessions.caller(&name, Wait::default());
-        let (mut calls, mut starts, mut kept, mut directly) = (vec![], vec![], vec![], vec![]);
+        let (mut calls, mut piped, mut starts, mut kept, mut directly) =
+            (vec![], vec![], vec![], vec![], vec![]);
         for _ in 0..200 {
             calls.push(self.run(&["@web", "tools-call", "echo", "text=hello"]));
+            piped.push(self.run(&["@pipe", "tools-call", "echo", "text=hello"]));
             starts.push(self.run(&["--version"]));
             directly.push(direct.call());
             let begin = Instant::now();
@@ -106,18 +111,19 @@ impl Bench {
         let (call, start) = (median(&mut calls), median(&mut starts));
         let (kept, directly) = (median(&mut kept), median(&mut directly));
         println!(
-            "warm call, HTTP {era:<9} {:>9}   direct {}   own start {}   budget {}",
+            "warm call, HTTP {era:<9} {:>9}   direct {}   --version {}   over stdio {}",
             show(call),
             show(directly),
             show(start),
-            show(directly.mul_f64(1.5) + start)
+            show(median(&mut piped)),
         );
         println!(
-            "  by a caller that stays  {:>9}   ratio {:.2} to direct",
+            "  by a caller that stays  {:>9}   ratio to direct {:.2}",
             show(kept),
             kept.as_secs_f64() / directly.as_secs_f64()
         );
         self.run(&["@web", "close"]);
+        self.run(&["@pipe", "close"]);
     }
 
     /// Nobody asks: what the server hears then, and what the bridge costs.
