@@ -191,17 +191,9 @@ pub fn own(message: Own, identity: Identity, buffer: &mut [u8]) -> Result<&[u8],
         Own::Discover { id, revision } => {
             w.raw(br#""id":"#);
             w.number(id);
-            w.raw(br#","method":"server/discover","params":{"_meta":{""#);
-            w.raw(META_PROTOCOL_VERSION.as_bytes());
-            w.raw(br#"":""#);
-            w.raw(revision.name().as_bytes());
-            w.raw(br#"",""#);
-            w.raw(META_CLIENT_INFO.as_bytes());
-            w.raw(br#"":"#);
-            implementation(&mut w, identity);
-            w.raw(br#",""#);
-            w.raw(META_CLIENT_CAPABILITIES.as_bytes());
-            w.raw(br#"":{}}}}"#);
+            w.raw(br#","method":"server/discover","params":{"_meta":"#);
+            request_meta(&mut w, revision, identity);
+            w.raw(b"}}");
         }
         Own::Initialize { id, revision } => {
             w.raw(br#""id":"#);
@@ -231,6 +223,21 @@ pub fn own(message: Own, identity: Identity, buffer: &mut [u8]) -> Result<&[u8],
 
 /// Room for every message of [`own`].
 pub const OWN_MAX: usize = 512;
+
+/// The `_meta` that every modern request of drowse's own has.
+pub(crate) fn request_meta(w: &mut Writer<'_>, revision: Revision, identity: Identity) {
+    w.raw(br#"{""#);
+    w.raw(META_PROTOCOL_VERSION.as_bytes());
+    w.raw(br#"":""#);
+    w.raw(revision.name().as_bytes());
+    w.raw(br#"",""#);
+    w.raw(META_CLIENT_INFO.as_bytes());
+    w.raw(br#"":"#);
+    implementation(w, identity);
+    w.raw(br#",""#);
+    w.raw(META_CLIENT_CAPABILITIES.as_bytes());
+    w.raw(br#"":{}}"#);
+}
 
 fn implementation(w: &mut Writer<'_>, identity: Identity) {
     w.raw(br#"{"name":"#);

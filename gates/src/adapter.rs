@@ -197,6 +197,8 @@ impl Adapter {
             Inbound::Hello { principal } => to_caller(&[principal.map_or(b"hello", |name| name.of(line))]),
             Inbound::Refused => to_caller(&[b"refused"]),
             Inbound::Leave => self.put(now, Input::Leave),
+            // A board without storage for listeners.
+            Inbound::Listen { id, .. } => to_caller(&[id.of(line)]),
             Inbound::Discover { id } => {
                 to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
                 let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
@@ -305,8 +307,8 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
-            // Only over HTTP.
-            Action::Listen | Action::OpenOldStream => {}
+            // Only over HTTP, and where somebody can listen.
+            Action::Listen | Action::OpenOldStream | Action::Relay(_) => {}
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];
@@ -408,7 +410,11 @@ impl Desk {
             Outcome::Notification { method } => {
                 board::act(Do::Noticed, method.len() as u64);
             }
-            Outcome::Batch(_) | Outcome::Ignored(_) => {
+            Outcome::Updated { .. }
+            | Outcome::Acknowledged { .. }
+            | Outcome::Unheard { .. }
+            | Outcome::Batch(_)
+            | Outcome::Ignored(_) => {
                 board::act(Do::Noticed, 0);
             }
         }

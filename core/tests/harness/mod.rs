@@ -498,6 +498,7 @@ impl World {
                     self.server.handle_sent(key);
                 }
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
+                Action::Relay(step) => panic!("{step:?}, though nobody listens"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => self.conclude(key, Fate::Failed(failure.cause, failure.ran)),
                 Action::CloseInput => {
@@ -580,6 +581,9 @@ impl World {
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
+            | Outcome::Updated { .. }
+            | Outcome::Acknowledged { .. }
+            | Outcome::Unheard { .. }
             | Outcome::Decline { .. }
             | Outcome::Notification { .. }
             | Outcome::Batch(_)

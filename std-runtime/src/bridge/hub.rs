@@ -382,6 +382,8 @@ impl Hub {
                 }
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
+                // Nobody listens so far.
+                Action::Relay(_) => {}
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
                     let payload = inner.release(key);

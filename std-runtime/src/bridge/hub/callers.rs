@@ -171,6 +171,9 @@ impl Hub {
                 Inbound::Operation { operation, parts, token } => {
                     return hub.operation(inner, now, id, frame, operation, parts, token);
                 }
+                Inbound::Listen { id: request, .. } => {
+                    inner.reject(id, frame, Some(request), Rejection::UnknownMethod);
+                }
                 Inbound::Discover { id: request } => {
                     let handshake = inner.handshake.take();
                     inner.reply(id, request.of(frame), &front::discovery(handshake.as_deref()));

@@ -281,6 +281,7 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
+            Outcome::Updated { .. } | Outcome::Acknowledged { .. } | Outcome::Unheard { .. } => {}
             Outcome::Notification { .. } | Outcome::Ignored(_) => {}
         }
     }
