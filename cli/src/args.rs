@@ -13,6 +13,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 
+use crate::answers::Elicit;
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
 use crate::target;
@@ -80,12 +81,14 @@ pub(crate) enum Command {
 }
 
 /// The flags that every verb takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Globals {
     pub(crate) json: bool,
     pub(crate) verbose: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_chars: Option<usize>,
+    /// `--elicit`, which only commands that may be asked something take.
+    pub(crate) elicit: Option<Elicit>,
 }
 
 impl Globals {
@@ -331,7 +334,15 @@ fn globals(matches: &ArgMatches, guess: Globals) -> Result<Globals, Failure> {
         verbose: guess.verbose || matches.get_flag("verbose"),
         timeout,
         max_chars,
+        elicit: elicit(matches)?,
     })
+}
+
+fn elicit(matches: &ArgMatches) -> Result<Option<Elicit>, Failure> {
+    match matches.try_get_one::<String>("elicit") {
+        Ok(Some(typed)) => Elicit::parse(typed).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn switched_on(variable: &str) -> bool {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use drowse_runtime::caller::{Sessions, Wait};
 use signal_hook::consts::SIGXFSZ;
 
+use crate::answers::Elicit;
 use crate::args::{Command, Globals};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -34,6 +35,8 @@ pub(crate) enum Status {
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) timeout: Option<Duration>,
+    /// Answers to a server's questions.
+    pub(crate) elicit: Option<Elicit>,
 }
 
 impl Context {
@@ -48,7 +51,8 @@ impl Context {
 
 /// Does what the command line asked for.
 pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure> {
-    let context = &Context { output: Output::new(globals), timeout: globals.timeout };
+    let context =
+        &Context { output: Output::new(globals), timeout: globals.timeout, elicit: globals.elicit.clone() };
     match command {
         Command::ToolsCall { session, tool, words, output } => {
             tools::call(context, &session, &tool, &words, output.as_deref())
@@ -75,11 +79,15 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
 }
 
 /// The sessions of this user.
+/// All commands of a user's shells are one to the bridge: who answers a server's question need not be the process whose
+/// call it came from.
+const PRINCIPAL: &str = "cli";
+
 fn open() -> Result<Sessions, Failure> {
     // A limit on the size of files is an error to report, not a death by signal. Programs that are started have the
     // default again.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    Ok(Sessions::open()?)
+    Ok(Sessions::open()?.with_principal(PRINCIPAL))
 }
 
 /// Catches Ctrl-C; where that is not possible, it ends the process as ever.

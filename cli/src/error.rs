@@ -145,10 +145,6 @@ impl From<CallError> for Failure {
         failure.stderr = error.stderr().map(str::to_owned);
         // The texts of the runtime say it themselves, save where they are the bridge's own words.
         failure.says_ran = !matches!(error, CallError::Failed { .. });
-        // Of a session that exists, the text says how to give it others.
-        if failure.exit == Exit::Authorization && matches!(error, CallError::StartFailed { .. }) {
-            failure.hint = Some("credentials: drowse connect … -H 'Authorization: Bearer …'".to_owned());
-        }
         if let CallError::Answer(rpc) | CallError::Failed { error: rpc, .. } = error {
             failure.rpc = Some(rpc);
         }
@@ -179,16 +175,6 @@ mod tests {
         assert_eq!(keys, ["error", "code", "kind", "_drowse"]);
         assert_eq!(document["_drowse"]["rpc"], json!({"code": -32602, "message": "nope", "data": [1]}));
         assert_eq!(document["_drowse"]["hint"], "drowse @a tools-list");
-    }
-
-    #[test]
-    fn who_is_refused_is_told_how_to_give_credentials() {
-        let name = drowse_runtime::home::SessionName::new("s").unwrap();
-        let report: drowse_runtime::wire::Failed =
-            serde_json::from_value(json!({"kind": "unauthorized", "message": "HTTP 401"})).unwrap();
-        let failure = Failure::from(CallError::StartFailed { name, report });
-        assert_eq!((failure.exit as u8, failure.kind.as_ref()), (4, "unauthorized"));
-        assert!(failure.to_text().contains("↳ credentials: drowse connect … -H 'Authorization: Bearer …'"));
     }
 
     #[test]

@@ -194,6 +194,9 @@ const VALUE_FLAGS: &[&str] = &[
     "-o",
     "--lines",
     "-n",
+    "--elicit",
+    "--root",
+    "--sampling-command",
 ];
 
 /// Words that users of other releases may type, and that come later.
@@ -248,6 +251,11 @@ Asleep and awake:
   --auto-restart starts a server that crashed, or whose session expired, again in the background; never one that is \
   asleep. --on-expiry fail makes commands fail when the server has ended the session, until `restart`.
 
+Questions of the server:
+  --root is a directory (or file) that it may be told of; `--root ''` takes them back.
+  --sampling-command gets the params of sampling/createMessage as JSON on stdin and writes its result, JSON with role, \
+  content and model, to stdout. It runs in the session's working directory, with the time-out of the request.
+
 The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so that the \
 session wakes the same from anywhere. Name others with --env.";
 
@@ -259,6 +267,12 @@ Arguments:
   key=@file     the file's text, as a string (a string that starts with @: key:=@text)
   {…}           the whole object
   -             the whole object, from stdin (only then stdin is read)
+
+Questions of the server:
+  On a terminal you are asked. Otherwise, and with --json, the server is told that nobody can be, unless --elicit says
+  what to answer: accept-defaults fills forms in with their defaults, decline refuses, and a JSON object is the content
+  of every form (what a form does not ask for is left out), or holds an answer for a question under its key:
+  {\"key\": {…content…}} or {\"key\": {\"action\": \"accept|decline|cancel\"}}. Addresses are never opened without a yes.
 
 `drowse @name tools-call <tool> --help` shows what that tool takes.
 Exit status: 0, or 2 if the tool reports an error.";
@@ -331,6 +345,16 @@ pub(crate) fn command(verb: &Verb) -> Command {
             line.trim_end().to_owned() + if verb.usage.contains("[flags]") { "" } else { " [flags]" },
         )
         .max_term_width(110);
+    let command = match verb.name {
+        // Those during which a server may ask (basic/patterns/mrtr, Supported Requests).
+        "tools-call" | "resources-read" | "prompts-get" => command.arg(value(
+            "elicit",
+            None,
+            "ANSWER",
+            "Answer the server's questions: accept-defaults, decline, or a JSON object (else: on the terminal)",
+        )),
+        _ => command,
+    };
     (verb.build)(command)
         .arg(value("timeout", None, "DURATION", timeout_help(verb.name)))
         .arg(value("max-chars", None, "N", "Cut text after N characters (JSON stays whole)"))
@@ -428,6 +452,21 @@ fn connect(command: Command) -> Command {
             .value_parser(["fresh", "fail"])
             .hide_possible_values(true),
         )
+        .arg(
+            value(
+                "root",
+                None,
+                "DIR",
+                "Tell the server of this directory when it asks for roots; repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(value(
+            "sampling-command",
+            None,
+            "COMMAND",
+            "Let the server ask a language model through this shell command",
+        ))
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")

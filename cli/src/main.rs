@@ -3,6 +3,7 @@
 //! Reads top down: raw words, checked arguments, a command, a status. Nothing is set up that the command does not need:
 //! a call to an awake session is to cost little more than starting a process.
 
+mod answers;
 mod args;
 mod arguments;
 mod commands;
@@ -14,6 +15,7 @@ mod output;
 mod render;
 mod result;
 mod target;
+mod terminal;
 mod text;
 
 use std::env;

@@ -23,11 +23,13 @@ extern crate std;
 extern crate self as drowse_core;
 
 pub mod activity;
+pub mod capabilities;
 pub mod crash;
 pub mod envelope;
 pub mod era;
 pub mod framing;
 pub mod front;
+pub mod held;
 pub mod http;
 pub mod json;
 pub mod keepalive;

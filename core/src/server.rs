@@ -24,6 +24,7 @@ use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::relay::{self, Relay};
 use crate::span::Span;
+use crate::splice::RequestParts;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod exchange;
@@ -190,6 +191,13 @@ where
         }
     }
 
+    /// The last run, of which only its record is known, was ended by the server.
+    #[must_use]
+    pub const fn after_expiry(mut self) -> Self {
+        self.lifecycle.was_expired();
+        self
+    }
+
     /// What a user is told.
     #[must_use]
     pub const fn state(&self) -> PublicState {
@@ -272,6 +280,19 @@ where
     pub fn cancel(&mut self, now: Instant, key: Key) {
         self.now = now;
         self.link.cancel(key);
+    }
+
+    /// A call is held: its caller was told what the server asks, and has all the time that it has for that. The call
+    /// stays in flight.
+    pub fn hold(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.hold(key);
+    }
+
+    /// Its caller waits for a held call again: the call's time starts anew.
+    pub fn release(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.release_held(now, key);
     }
 
     /// Somebody wants the server awake, without an operation.
@@ -398,13 +419,13 @@ where
                 self.handle_answer(frame, id, message)
             }
             Message::Error { id: None, .. } => Outcome::Ignored(Ignored::Unasked),
-            Message::Request { id, method, .. } => {
+            Message::Request { id, method, params, meta } => {
                 if self.revision.is_some_and(|revision| revision.era() == Era::Modern) {
                     Outcome::Ignored(Ignored::Forbidden)
                 } else if Method::from_json(method.of(frame)) == Method::Ping {
                     Outcome::Pong { id }
                 } else {
-                    Outcome::Decline { id, method }
+                    Outcome::Asked(RequestParts { id, method, params, meta })
                 }
             }
             Message::Notification { method, params, .. } => {
@@ -670,6 +691,9 @@ where
                     told.unwrap_or(Action::Retire)
                 }
             });
+        }
+        if self.lifecycle.poll_renewed() {
+            return Some(Action::Renewed);
         }
         // Only now: whoever hears of a failure and looks at the record finds what it came from.
         if let Some((key, failure)) = self.link.poll_failure() {

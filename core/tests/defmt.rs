@@ -85,6 +85,7 @@ fn actions_are_logged() {
         Action::Terminate,
         Action::Kill,
         Action::Retire,
+        Action::Renewed,
         Action::Listen,
         Action::OpenOldStream,
         Action::Relay(Step::Cancel { wire: 1 }),

@@ -307,8 +307,8 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
-            // Only over HTTP, and where somebody can listen.
-            Action::Listen | Action::OpenOldStream | Action::Relay(_) => {}
+            // Only over HTTP, or where somebody can listen.
+            Action::Renewed | Action::Listen | Action::OpenOldStream | Action::Relay(_) => {}
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];
@@ -400,7 +400,7 @@ impl Desk {
                     to_server(bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
+            Outcome::Asked(RequestParts { id, method, .. }) => {
                 board::checksum(method.len() as u64);
                 let declined = message::error(Some(id.of(frame)), -32601, "not supported", None, &mut buffer);
                 if let Ok(bytes) = declined {

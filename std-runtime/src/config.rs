@@ -341,6 +341,7 @@ impl EntryReader<'_> {
             cacert: self.string(&mut members, "cacert")?.map(|file| self.beside(&file)),
             proxy: self.proxy(&mut members)?,
             mcp_version: self.pin(&mut members, "mcpVersion")?,
+            ..Settings::default()
         };
         Ok(Entry { transport, env, cwd, settings, auto_connect, other: members })
     }

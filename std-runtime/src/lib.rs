@@ -8,6 +8,7 @@ pub mod credential;
 pub mod expand;
 mod fault;
 pub mod home;
+pub mod input;
 pub mod lock;
 pub mod log;
 pub mod process;

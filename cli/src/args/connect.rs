@@ -1,7 +1,10 @@
 //! What `connect` is given: a server, a name, and how the session is to be kept.
 
 use clap::ArgMatches;
+use std::path::Path;
+
 use drowse_runtime::home::SessionName;
+use drowse_runtime::input::root_uri;
 use drowse_runtime::record::{OnExpiry, Settings};
 use drowse_runtime::remote::{self, Header};
 
@@ -97,8 +100,24 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
         keepalive_secs: period("keepalive")?,
         auto_restart: choice(matches, "auto-restart", "no-auto-restart"),
         on_expiry: one("on-expiry").and_then(|word| OnExpiry::from_name(word)),
+        roots: roots(matches)?,
+        sampling_command: one("sampling-command").cloned(),
         ..for_urls(matches)?
     })
+}
+
+/// Every `--root`, as the URI that a server is told.
+fn roots(matches: &ArgMatches) -> Result<Option<Vec<String>>, Failure> {
+    let typed: Vec<&String> = matches.get_many::<String>("root").into_iter().flatten().collect();
+    let uri = |root: &&String| match root.strip_prefix("file://") {
+        Some(path) if path.starts_with('/') => Ok((*root).clone()),
+        Some(_) => Err(Failure::usage(format!("--root takes a directory or a file:///… URI, not `{root}`"))),
+        None => root_uri(Path::new(root)).map_err(|error| Failure::usage(format!("--root {root}: {error}"))),
+    };
+    if typed.is_empty() {
+        return Ok(None);
+    }
+    typed.iter().filter(|root| !root.is_empty()).map(uri).collect::<Result<_, _>>().map(Some)
 }
 
 /// How a server behind a URL is reached, beside its headers.

@@ -240,7 +240,7 @@ fn failure_line(name: &str, width: usize, failure: &Failure) -> String {
     format!(
         "{} {name}  {}{reason}\n",
         paint(Style::Red, "✗"),
-        paint(Style::Red, &format!("{:<12}", "failed"))
+        paint(Style::Red, &format!("{:<12}  ", "failed"))
     )
 }
 

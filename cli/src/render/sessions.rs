@@ -22,7 +22,7 @@ pub(crate) fn list(sessions: &[Listed]) -> String {
 pub(crate) fn entry(session: &Listed, width: usize) -> String {
     let (dot, style) = dot(session.state);
     let name = format!("{:<width$}", session.name.to_string());
-    let state = format!("{:<12}", session.state.name());
+    let state = format!("{:<12}  ", session.state.name());
     let mut line = format!("{} {}  {}", paint(style, dot), paint(Style::Bold, &name), paint(style, &state));
     match &session.record {
         Ok(record) => {

@@ -1,6 +1,7 @@
 //! The messages of subscriptions: what is read of them, and what drowse writes.
 
 use super::{Lists, Offers};
+use crate::capabilities::ClientCapabilities;
 use crate::envelope;
 use crate::era::Revision;
 use crate::json;
@@ -159,7 +160,8 @@ pub fn listen<'u>(
     w.raw(br#"{"jsonrpc":"2.0","id":"#);
     w.number(wire);
     w.raw(br#","method":"subscriptions/listen","params":{"_meta":"#);
-    message::request_meta(w, revision, identity);
+    // Nothing is asked on that stream.
+    message::request_meta(w, revision, identity, ClientCapabilities::default());
     w.raw(br#","notifications":"#);
     filter(w, lists, uris);
     w.raw(b"}}");

@@ -8,6 +8,7 @@ use crate::message::Own;
 use crate::method::Method;
 use crate::relay;
 use crate::span::Span;
+use crate::splice::RequestParts;
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +81,8 @@ pub enum Action {
     Kill,
     /// Say something to a client that listens, or to the server on behalf of those who do.
     Relay(relay::Step),
+    /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
+    Renewed,
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
     Retire,
 }
@@ -113,13 +116,9 @@ pub enum Outcome {
         /// Its id.
         id: Span,
     },
-    /// A request of the server that nobody here can serve: answer with the error -32601.
-    Decline {
-        /// Its id.
-        id: Span,
-        /// Its method.
-        method: Span,
-    },
+    /// Another request of the server: one that is [held](crate::held) for a caller, or that the adapter answers itself
+    /// (`roots/list`), or nothing that anybody here can serve: answer that with the error -32601.
+    Asked(RequestParts),
     /// A resource was updated: hand in its key to `handle_updated`, if somebody wants to hear of it.
     Updated {
         /// Its URI, a JSON string.

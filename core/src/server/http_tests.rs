@@ -195,6 +195,8 @@ fn a_legacy_server_with_a_session_is_listened_to_and_told_of_the_end() {
     world.did.clear();
     world.call(Method::ToolsCall);
     assert!(world.did.contains(&"spawn".to_string()), "waking is always fresh: {:?}", world.did);
+    world.initialize_background();
+    assert!(!world.did.contains(&"Renewed".to_string()), "sleep is no surprise");
 }
 
 #[test]
@@ -225,6 +227,7 @@ fn what_found_the_session_gone_goes_to_a_fresh_one() {
     world.initialize(true);
     assert_eq!(world.sent, [(first, first.wire()), (other, other.wire())]);
     assert!(world.failed.is_empty());
+    assert_eq!(world.did.iter().filter(|did| *did == "Renewed").count(), 1, "the user is told, once");
     // A server that forgets every session is not asked for ever.
     world.verdict(CALL, first.wire(), Verdict::Expired { ran: Ran::No });
     assert_eq!(world.failed, [(first, Failure { cause: Cause::Expired, ran: Ran::No })]);

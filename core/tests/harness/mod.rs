@@ -497,6 +497,7 @@ impl World {
                     self.write(&bytes);
                     self.server.handle_sent(key);
                 }
+                Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::Relay(step) => panic!("{step:?}, though nobody listens"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
@@ -584,7 +585,7 @@ impl World {
             | Outcome::Updated { .. }
             | Outcome::Acknowledged { .. }
             | Outcome::Unheard { .. }
-            | Outcome::Decline { .. }
+            | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {}

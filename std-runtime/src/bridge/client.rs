@@ -127,9 +127,10 @@ fn has_proxy(environment: &HashMap<&str, &str>) -> bool {
 }
 
 fn proxies(remote: &Remote, environment: &HashMap<&str, &str>) -> Result<Vec<Proxy>, String> {
-    let bad = |text: &str, error: reqwest::Error| format!("the proxy `{text}`: {}", explain(&error));
+    // Its address may hold a password.
+    let bad = |name: &str, error: reqwest::Error| format!("the proxy of {name}: {}", explain(&error));
     if let Some(text) = &remote.proxy {
-        return Ok(vec![Proxy::all(text).map_err(|error| bad(text, error))?]);
+        return Ok(vec![Proxy::all(text).map_err(|error| bad("--proxy", error))?]);
     }
     let except = || variable(environment, "NO_PROXY").and_then(NoProxy::from_string);
     let mut found = Vec::new();
@@ -139,7 +140,7 @@ fn proxies(remote: &Remote, environment: &HashMap<&str, &str>) -> Result<Vec<Pro
     for (name, make) in makers {
         if let Some(text) = variable(environment, name) {
             let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-            found.push(make(text.clone()).map_err(|error| bad(&text, error))?.no_proxy(except()));
+            found.push(make(text).map_err(|error| bad(name, error))?.no_proxy(except()));
         }
     }
     Ok(found)
@@ -219,5 +220,5 @@ fn explain(error: &reqwest::Error) -> String {
     if all.contains("dns error") || all.contains("failed to lookup") {
         return format!("its name cannot be resolved ({all})");
     }
-    all
+    texts.pop().unwrap_or(all)
 }

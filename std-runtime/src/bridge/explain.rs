@@ -1,5 +1,6 @@
 //! The words for what went wrong: causes of the core as messages that say what to do, with drowse's error data.
 
+use drowse_core::held::Lost;
 use drowse_core::lifecycle::Unavailable;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::server::StartError;
@@ -101,6 +102,11 @@ pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Expla
         Unavailable::Unkillable => Cause::Unkillable,
     };
     failure(Failure { cause, ran: Ran::No }, around)
+}
+
+/// Explains why the answers to questions lead to no call.
+pub(super) fn lost(lost: Lost) -> Explained {
+    with_data(lost.to_string(), lost.kind(), Ran::Unknown.name(), Vec::new())
 }
 
 /// An error of drowse's own that never reached the server.

@@ -5,6 +5,7 @@
 
 mod callers;
 mod marked;
+mod questions;
 mod remote;
 mod streams;
 
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::Poll;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::Revision;
@@ -43,6 +45,7 @@ use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use marked::{Marked, OURS};
+use questions::Questions;
 use remote::{Post, Remote};
 
 /// Who drowse is to servers.
@@ -75,6 +78,12 @@ pub struct HubConfig {
     pub revision: Option<Revision>,
     /// The time now, in microseconds since 1970.
     pub now_micros: u64,
+    /// The server ended the last generation's session.
+    pub expired: bool,
+    /// What a legacy server may ask its client for.
+    pub capabilities: ClientCapabilities,
+    /// The roots that it is told of, URIs.
+    pub roots: Vec<String>,
 }
 
 /// The shared handle; everything is on one thread.
@@ -112,6 +121,13 @@ struct Inner {
     remote: Option<Remote>,
     /// Tools whose arguments go into headers.
     marked: Marked,
+    /// What the server asks during calls.
+    questions: Questions,
+    /// Requests that were accepted so far.
+    order: u64,
+    /// How often a session that the server had ended was replaced, and of which the last caller was told.
+    renewals: u64,
+    told: u64,
     /// What the network said while the server was being reached.
     network: Option<String>,
     /// What the server said of itself when it was negotiated.
@@ -129,7 +145,10 @@ struct Inner {
 
 /// What is kept for a request under way.
 struct Payload {
+    /// Who waits for the answer.
     connection: u64,
+    /// Who waited last, if now nobody does.
+    last: u64,
     method: Method,
     /// The caller's id, raw.
     id: Vec<u8>,
@@ -147,12 +166,18 @@ struct Payload {
     allowance: Option<Allowance>,
     /// It was sent again after the list of tools was read.
     relisted: bool,
+    /// Its place in the order of arrival.
+    order: u64,
+    principal: u64,
+    /// What its caller can be asked for.
+    capabilities: ClientCapabilities,
 }
 
 impl Payload {
     fn new(connection: u64, method: Method, frame: &[u8], parts: RequestParts, token: Option<Span>) -> Self {
         Self {
             connection,
+            last: connection,
             method,
             id: parts.id.of(frame).to_vec(),
             token: token.map(|span| span.of(frame).to_vec()),
@@ -163,7 +188,15 @@ impl Payload {
             detail: None,
             allowance: None,
             relisted: false,
+            order: 0,
+            principal: 0,
+            capabilities: ClientCapabilities::default(),
         }
+    }
+
+    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
+    fn is_kept_for_later(&self) -> bool {
+        self.method.only_reads() || self.capabilities != ClientCapabilities::default()
     }
 }
 
@@ -171,6 +204,11 @@ struct Connection {
     front: Front,
     outlet: Outlet,
     closed: Rc<Notify>,
+    /// Whose view it is, as a number; whether others may have the same.
+    principal: u64,
+    named: bool,
+    /// The renewals that its caller knows of.
+    renewals: u64,
     _flusher: Task,
 }
 
@@ -216,10 +254,18 @@ impl Hub {
         // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
         let crashes = config.crashes.iter().map(|ms| Instant::from_millis(*ms)).filter(|at| *at <= now);
         let crashes = CrashLog::from_times(crashes);
-        let server = Server::new(config.server, slots, config.generation, crashes);
+        let mut server = Server::new(config.server, slots, config.generation, crashes);
+        if config.expired {
+            server = server.after_expiry();
+        }
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
+        let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
+            questions,
+            order: 0,
+            renewals: 0,
+            told: 0,
             server,
             host,
             config,
@@ -314,7 +360,7 @@ impl Hub {
     async fn run_timer(self) {
         loop {
             let next = self.with(|_, inner, _| {
-                inner.armed = inner.server.poll_timeout().map(|(at, _)| at);
+                inner.armed = inner.next_timeout();
                 inner.armed
             });
             match next {
@@ -322,6 +368,7 @@ impl Hub {
                 Some(at) => tokio::select! {
                     () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
                         inner.server.handle_timeout(now);
+                        inner.questions.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -362,14 +409,24 @@ impl Hub {
     fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
         loop {
             inner.note_sent();
-            let Some(action) = inner.server.poll_action() else { break };
             let now = self.now();
+            let Some(action) = inner.server.poll_action() else {
+                if inner.server.negotiated().is_none() {
+                    inner.questions.handle_lost();
+                }
+                if self.drive_questions(inner, now) {
+                    continue;
+                }
+                break;
+            };
             match action {
                 Action::Persist(record) => self.persist(inner, now, record),
                 Action::Spawn { generation } => self.spawn(inner, now, generation),
                 Action::SendOwn(own) => {
                     let mut buffer = [0; message::OWN_MAX];
-                    if let Ok(bytes) = message::own(own, IDENTITY, &mut buffer) {
+                    if let Ok(bytes) =
+                        message::own_with(own, IDENTITY, inner.questions.capabilities, &mut buffer)
+                    {
                         if inner.remote.is_some() {
                             self.post_own(inner, own, bytes);
                         } else {
@@ -380,6 +437,10 @@ impl Hub {
                 Action::Send { key, wire, revision, .. } => {
                     self.send_request(inner, key, wire, revision, current);
                 }
+                Action::Renewed => {
+                    inner.renewals += 1;
+                    inner.host.note("the server had ended the session; a fresh one was begun");
+                }
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
                 // Nobody listens so far.
@@ -387,6 +448,9 @@ impl Hub {
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
                     let payload = inner.release(key);
+                    if let Some(payload) = &payload {
+                        inner.keep_failure(now, key, payload, failure);
+                    }
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
@@ -428,7 +492,7 @@ impl Hub {
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
-        let next = inner.server.poll_timeout().map(|(at, _)| at);
+        let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
             (Some(_), None) => true,
@@ -455,6 +519,10 @@ impl Hub {
         }
         if let Some(revision) = inner.server.revision() {
             inner.revision = Some(revision);
+        }
+        if record.state == PublicState::Live {
+            // What went wrong on the way there no longer matters.
+            inner.network = None;
         }
         if record.state == PublicState::Unauthorized && inner.failure.is_none() {
             inner.failure = Some(explain::unauthorized(inner.network.as_deref()));
@@ -485,6 +553,7 @@ impl Hub {
     }
 
     fn spawn(&self, inner: &mut Inner, now: Instant, generation: u64) {
+        inner.questions.handle_started(generation);
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));
@@ -582,6 +651,11 @@ impl Inner {
             .filter(|(_, payload)| payload.as_ref().is_some_and(&wanted))
             .filter_map(|(index, _)| self.server.key_at(index))
             .collect()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let server = self.server.poll_timeout().map(|(at, _)| at);
+        [server, self.questions.poll_timeout()].into_iter().flatten().min()
     }
 
     fn keep(&mut self, key: Key, payload: Payload) {

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::{Pin, Revision};
 use drowse_core::lifecycle;
 use drowse_core::link::Allowance;
@@ -255,6 +256,15 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         generation: config.generation,
         crashes: config.crashes.clone(),
         revision,
+        capabilities: ClientCapabilities {
+            form: true,
+            url: true,
+            sampling: config.sampling,
+            sampling_tools: config.sampling,
+            roots: !config.roots.is_empty(),
+        },
+        roots: config.roots.clone(),
+        expired: config.expired,
         now_micros: crate::record::now_ms().saturating_mul(1000),
     }
 }

@@ -119,13 +119,13 @@ pub enum CallError {
     },
     /// The server refused the credentials the last time, and would again.
     #[error(
-        "the server of {name} refused our credentials{}: give others, e.g. with `drowse connect … {name} -H \
-         'Authorization: …'`, or try once more with `drowse restart {name}`", Because(message.as_deref())
+        "the server of {name} refused our credentials the last time{}; `drowse restart {name}` tries the same once more",
+        OrElse(message.as_deref(), ": connect again with others, -H 'Name: value'")
     )]
     Unauthorized {
         /// The session.
         name: SessionName,
-        /// What the server said.
+        /// What was said then, and what to do.
         message: Option<String>,
     },
     /// The server ended the session, and the user wants no fresh one unasked.
@@ -339,6 +339,15 @@ struct Because<'a>(Option<&'a str>);
 impl fmt::Display for Because<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |why| write!(f, " ({why})"))
+    }
+}
+
+struct OrElse<'a>(Option<&'a str>, &'a str);
+
+impl fmt::Display for OrElse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(why, otherwise) = self;
+        if why.is_some() { Because(*why).fmt(f) } else { f.write_str(otherwise) }
     }
 }
 

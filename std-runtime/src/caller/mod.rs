@@ -24,6 +24,7 @@ use self::link::{Greeting, Link};
 pub use self::pin::Environment;
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 use crate::home::{Home, SessionName};
+use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
 use crate::remote::Header;
 pub use crate::wait::Wait;
@@ -195,6 +196,10 @@ pub struct Caller<'a> {
     /// Requests sent on `link`: what a bridge counts too.
     sent: u64,
     next_id: u64,
+    /// The server's session was replaced by a fresh one.
+    renewed: bool,
+    /// What every request declares.
+    capabilities: ClientCapabilities,
 }
 
 /// What `clean` did.

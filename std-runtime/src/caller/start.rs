@@ -24,7 +24,7 @@ use crate::fault;
 use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
-use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, StateRecord};
+use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, State, StateRecord};
 use crate::remote::{complete_url, header_value};
 use crate::sys::pidfd::PidFd;
 use crate::wait::{Wait, Woken};
@@ -295,10 +295,13 @@ pub(super) fn bridge_config(
         fail_on_expiry: settings.fails_on_expiry(),
         remote,
         mcp_version: settings.mcp_version.clone(),
+        roots: settings.roots.clone().unwrap_or_default(),
+        sampling: settings.sampling_command.as_ref().is_some_and(|command| !command.is_empty()),
         lock_fd: -1,
         generation: known.map_or(0, |known| known.generation),
         era: known.and_then(|known| known.era.clone()),
         crashes: known.map(|known| known.crashes.clone()).unwrap_or_default(),
+        expired: known.is_some_and(|known| known.state == State::Expired),
     })
 }
 

@@ -56,6 +56,7 @@ fn all_members() {
         cacert: Some("/c/ca.pem".into()),
         proxy: Some("http://p:1".into()),
         mcp_version: Some("legacy".into()),
+        ..Settings::default()
     };
     assert_eq!(e.settings, want);
     assert_eq!(Value::Object(e.other), serde_json::json!({"type": "stdio", "x": {"y": [1]}}));

@@ -46,6 +46,12 @@ pub struct Settings {
     /// A pinned revision or era.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_version: Option<String>,
+    /// The roots that the server is told of when it asks, `file://` URIs. If there is none, it is not offered any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roots: Option<Vec<String>>,
+    /// The shell command that asks a language model for the server; empty is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling_command: Option<String>,
 }
 
 /// What to do when a server has ended the session.
@@ -101,6 +107,8 @@ impl Settings {
             cacert: self.cacert.or(base.cacert),
             proxy: self.proxy.or(base.proxy),
             mcp_version: self.mcp_version.or(base.mcp_version),
+            roots: self.roots.or(base.roots),
+            sampling_command: self.sampling_command.or(base.sampling_command),
         }
     }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::lifecycle::{self, Exit, PublicState};
 use drowse_core::server::Config;
 use drowse_runtime::bridge::{
@@ -104,6 +105,9 @@ impl Stage {
             generation: known.as_ref().map_or(0, |facts| facts.record.generation),
             crashes: known.as_ref().map_or_else(Vec::new, |facts| facts.crashes.clone()),
             revision: known.as_ref().and_then(|facts| facts.revision),
+            capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
+            roots: Vec::new(),
+            expired: false,
             // A real one starts with the time of day; it only has to be later than the last one's.
             now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),
         };

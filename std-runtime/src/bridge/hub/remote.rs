@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use drowse_core::era::Era;
 use drowse_core::http::exchange::{self, Carried, Content, Exchange, Head, Next, Verdict};
+use drowse_core::link::REISSUED;
 use drowse_core::message::Own;
 use drowse_core::negotiate::Question;
 use drowse_core::sse::{Event, EventDecoder};
@@ -104,6 +105,16 @@ struct Course {
     wire: u64,
     decoder: EventDecoder<Vec<u8>>,
     number: u64,
+}
+
+impl Course {
+    /// The call on whose stream messages come.
+    fn origin(&self) -> Option<Key> {
+        match self.exchange.carried() {
+            Carried::Request(_) => Key::from_wire(self.wire & !REISSUED),
+            _ => None,
+        }
+    }
 }
 
 impl Hub {
@@ -310,7 +321,7 @@ impl Hub {
                         }
                     }
                 }
-                self.remote_line(course.generation, &message);
+                self.remote_line(course.generation, &message, course.origin());
                 let answered = !self.awaits(course);
                 if !answered {
                     let text = format!(
@@ -342,7 +353,7 @@ impl Hub {
                     let error = error.of(&message);
                     let mut buffer = vec![0; error.len() + 64];
                     if let Ok(frame) = exchange::error_answer(course.wire, error, &mut buffer) {
-                        self.remote_line(course.generation, frame);
+                        self.remote_line(course.generation, frame, None);
                     }
                 }
                 next
@@ -404,13 +415,16 @@ impl Hub {
 
     fn take_events(&self, course: &mut Course) {
         loop {
+            let origin = course.origin();
             let Course { decoder, exchange, generation, .. } = course;
             let Some(event) = decoder.poll_event() else { return };
             match event {
                 Event::Message { name: b"endpoint", data } if exchange.carried() == Carried::OldStream => {
                     self.endpoint(*generation, data);
                 }
-                Event::Message { name: b"message", data } => self.remote_line(*generation, data),
+                Event::Message { name: b"message", data } => {
+                    self.remote_line(*generation, data, origin);
+                }
                 // Other types are not of this protocol.
                 Event::Message { .. } | Event::Primed => {}
                 Event::Oversize(oversize) => {
@@ -452,8 +466,8 @@ impl Hub {
     }
 
     /// Hands in a message of the server.
-    fn remote_line(&self, generation: u64, line: &[u8]) {
-        self.with_remote(generation, |hub, inner, now| hub.server_line(inner, now, line, true));
+    fn remote_line(&self, generation: u64, line: &[u8], origin: Option<Key>) {
+        self.with_remote(generation, |hub, inner, now| hub.server_line(inner, now, line, origin, true));
     }
 
     fn too_long(&self, course: &Course) {
@@ -475,15 +489,13 @@ impl Hub {
     /// Remembers what the network said, for whoever is told that a request, or the start, failed.
     fn note_detail(&self, course: &Course, text: String) {
         self.with_remote(course.generation, |_, inner, _| {
-            if matches!(course.exchange.carried(), Carried::Request(_)) {
-                if let Some(payload) =
-                    inner.payloads.iter_mut().flatten().find(|payload| payload.wire == Some(course.wire))
-                {
-                    payload.detail = Some(text);
-                }
-            } else if inner.server.revision().is_none() {
-                inner.network = Some(text);
+            let mut payloads = inner.payloads.iter_mut().flatten();
+            if matches!(course.exchange.carried(), Carried::Request(_))
+                && let Some(payload) = payloads.find(|payload| payload.wire == Some(course.wire))
+            {
+                payload.detail = Some(text.clone());
             }
+            inner.network = Some(text);
         });
     }
 

@@ -163,7 +163,7 @@ impl Hub {
 
     fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
         self.with_generation(generation, |inner, now| match frame {
-            Frame::Line(line) => self.server_line(inner, now, line, true),
+            Frame::Line(line) => self.server_line(inner, now, line, None, true),
             Frame::Oversize(oversize) => {
                 inner.host.note(&format!(
                     "the server wrote a line of {} bytes, which is over the limit; it was dropped",
@@ -175,7 +175,7 @@ impl Hub {
     }
 
     /// Answers a request of the server.
-    fn answer_server(&self, inner: &mut Inner, bytes: &[u8]) {
+    pub(super) fn answer_server(&self, inner: &mut Inner, bytes: &[u8]) {
         if inner.remote.is_some() {
             self.post_answer(inner, bytes);
         } else {
@@ -232,10 +232,19 @@ impl Hub {
         }
     }
 
-    pub(super) fn server_line(&self, inner: &mut Inner, now: Instant, line: &[u8], whole: bool) {
+    pub(super) fn server_line(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        line: &[u8],
+        origin: Option<Key>,
+        whole: bool,
+    ) {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
-                if let Some(payload) = inner.release(key) {
+                if inner.keep_answer(now, key, method, line) {
+                    inner.release(key);
+                } else if let Some(payload) = inner.release(key) {
                     if inner.remote.is_some() {
                         self.deliver_remote(inner, payload, line, &message, revision);
                     } else {
@@ -249,25 +258,17 @@ impl Hub {
                 inner.handshake = Some(span.of(line).to_vec());
             }
             // A server that asks and does not read is not answered for ever.
-            Outcome::Pong { .. } | Outcome::Decline { .. } if inner.input_backlog() > SERVER_BACKLOG => {}
+            Outcome::Pong { .. } | Outcome::Asked(_) if inner.input_backlog() > SERVER_BACKLOG => {}
             Outcome::Pong { id } => {
                 let mut buffer = vec![0; id.len() + 64];
                 if let Ok(bytes) = message::empty_result(id.of(line), &mut buffer) {
                     self.answer_server(inner, bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
-                let mut buffer = vec![0; id.len() + 256];
-                let text = "drowse declared no such capability";
-                if let Ok(bytes) = message::error(Some(id.of(line)), -32601, text, None, &mut buffer) {
-                    self.answer_server(inner, bytes);
-                }
-                let method = String::from_utf8_lossy(method.of(line)).into_owned();
-                inner.host.note(&format!("declined the server's request {method}"));
-            }
+            Outcome::Asked(parts) => self.server_asks(inner, now, line, parts, origin),
             Outcome::Batch(items) if whole => {
                 for item in envelope::batch(line, items) {
-                    self.server_line(inner, now, item.of(line), false);
+                    self.server_line(inner, now, item.of(line), origin, false);
                     self.drive(inner, None);
                 }
             }
@@ -298,7 +299,7 @@ impl Inner {
                 && let Some(Some(payload)) = self.payloads.get_mut(key.index())
             {
                 payload.sent = true;
-                if !payload.method.only_reads() {
+                if !payload.is_kept_for_later() {
                     payload.frame = None;
                 }
             }
