@@ -63,6 +63,10 @@ pub(crate) enum Command {
         uri: String,
         output: Option<PathBuf>,
     },
+    ResourcesSubscribe {
+        session: SessionName,
+        uri: String,
+    },
     Ping {
         session: SessionName,
     },
@@ -277,6 +281,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
             },
             "resources-list" => Command::ResourcesList { session },
             "resources-read" => Command::ResourcesRead { session, uri: required("uri"), output: output() },
+            "resources-subscribe" => Command::ResourcesSubscribe { session, uri: required("uri") },
             "ping" => Command::Ping { session },
             "logs" => Command::Logs {
                 session,

@@ -8,6 +8,7 @@ mod operations;
 mod resources;
 mod serve;
 mod sessions;
+mod subscribe;
 mod tools;
 
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
         Command::ResourcesRead { session, uri, output } => {
             resources::read(context, &session, &uri, output.as_deref())
         }
+        Command::ResourcesSubscribe { session, uri } => subscribe::subscribe(context, &session, &uri),
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),
         Command::Info { session } => sessions::info(context, &session),
