@@ -16,6 +16,7 @@ use drowse_runtime::home::SessionName;
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
 use crate::target::{self, Target};
+use crate::text::shell_quoted;
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -58,6 +59,22 @@ pub(crate) enum Command {
         uri: String,
         output: Option<PathBuf>,
     },
+    TemplatesList {
+        session: SessionName,
+    },
+    PromptsList {
+        session: SessionName,
+    },
+    PromptsGet {
+        session: SessionName,
+        prompt: String,
+        words: Vec<String>,
+        output: Option<PathBuf>,
+    },
+    Complete {
+        session: SessionName,
+        asked: Completion,
+    },
     Ping {
         session: SessionName,
     },
@@ -73,6 +90,33 @@ pub(crate) enum Command {
     DemoServer,
     /// Help or the version: text for stdout.
     Show(String),
+    /// A command on a server of its own, which it calls by a name as if it were a session.
+    Once {
+        server: Once,
+        command: Box<Self>,
+    },
+}
+
+/// A server that is there for one command.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Once {
+    pub(crate) name: SessionName,
+    pub(crate) target: Target,
+    pub(crate) env: Vec<Variable>,
+    /// How it was given: what ends a line that uses it again.
+    pub(crate) typed: String,
+}
+
+/// What `complete` was given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// Whether `reference` is a template of resource URIs, and not a prompt.
+    pub(crate) of_resource: bool,
+    pub(crate) reference: String,
+    pub(crate) argument: String,
+    pub(crate) prefix: String,
+    /// Arguments that have a value already.
+    pub(crate) with: Vec<(String, String)>,
 }
 
 /// What `connect` was given.
@@ -119,35 +163,25 @@ impl Globals {
 /// Reads a command line without its first word.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure> {
     let guess = Globals::guess(&words);
-    let split = Split::new(words)?;
+    let mut split = Split::new(words)?;
     if split.wants(&["--version", "-V"]) && split.verb.is_none() {
         return Ok((Command::Show(format!("drowse {}\n", env!("CARGO_PKG_VERSION"))), guess));
     }
-    let Some(verb) = split.verb else {
-        if split.wants(&["--help", "-h"]) {
-            return Ok((Command::Show(grammar::overview()), guess));
-        }
-        let matches = split.matches(&grammar::BARE)?;
-        let command = match split.session {
-            Some(session) => Command::Info { session },
-            None => Command::List,
-        };
-        return Ok((command, globals(&matches, guess)?));
-    };
-    if split.wants(&["--help", "-h"]) {
-        let command = match (verb.name, &split.session, split.first_positional()) {
-            ("tools-call", Some(session), Some(tool)) => {
-                Command::ToolHelp { session: session.clone(), tool: text(tool)? }
-            }
-            ("help", _, None) => Command::Show(grammar::overview()),
-            _ => Command::Show(verb_help(verb)),
-        };
-        return Ok((command, guess));
+    let verb = split.verb.unwrap_or(&grammar::BARE);
+    let asks_for_help = split.wants(&["--help", "-h"]);
+    if asks_for_help && !(verb.name == "tools-call" && split.first_positional().is_some()) {
+        let help = matches!((verb.name, split.first_positional()), ("" | "help", None));
+        return Ok((Command::Show(if help { grammar::overview() } else { verb_help(verb) }), guess));
     }
+    let words = split.cut_server_command(verb);
     let matches = split.matches(verb)?;
     let globals = globals(&matches, guess)?;
-    match (verb.session, &split.session) {
-        (Session::Required, None) => return Err(no_session(verb)),
+    let server = once(verb, &split, &matches, words)?;
+    let session = server.as_ref().map(|server| server.name.clone()).or(split.session);
+    match (verb.session, &session) {
+        // Without any server, that of the verb in general.
+        (_, None) if asks_for_help => return Ok((Command::Show(verb_help(verb)), globals)),
+        (Session::Required | Session::OrServer, None) => return Err(no_session(verb)),
         (Session::None, Some(session)) => {
             return Err(Failure::usage(format!(
                 "`{}` does not take a session, but {session} was given",
@@ -156,7 +190,20 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
         }
         _ => {}
     }
-    Ok((command(verb, split.session, &matches)?, globals))
+    let command = match (verb.name, session) {
+        ("", Some(session)) => Command::Info { session },
+        ("", None) => Command::List,
+        ("tools-call", Some(session)) if asks_for_help => Command::ToolHelp {
+            session,
+            tool: matches.get_one::<String>("tool").cloned().unwrap_or_default(),
+        },
+        (_, session) => command(verb, session, &matches)?,
+    };
+    let command = match server {
+        Some(server) => Command::Once { server, command: Box::new(command) },
+        None => command,
+    };
+    Ok((command, globals))
 }
 
 /// The line, after drowse's own grammar: who, what, and the rest for clap.
@@ -205,7 +252,9 @@ impl Split {
     /// Whether the next words belong to the verb. `connect` keeps every `@name` after it: it may stand anywhere.
     fn is_complete(&self) -> bool {
         match self.verb {
-            Some(verb) => self.session.is_some() || verb.session != Session::Required,
+            Some(verb) => {
+                self.session.is_some() || !matches!(verb.session, Session::Required | Session::OrServer)
+            }
             None => false,
         }
     }
@@ -232,6 +281,15 @@ impl Split {
             }
         }
         None
+    }
+
+    /// Takes what stands after `--`, where that is a server's command line: a session has no use for one.
+    fn cut_server_command(&mut self, verb: &Verb) -> Vec<OsString> {
+        if self.session.is_some() || !grammar::takes_server(verb) {
+            return Vec::new();
+        }
+        let at = self.rest.iter().position(|word| word == "--");
+        at.map_or_else(Vec::new, |at| self.rest.split_off(at).split_off(1))
     }
 
     fn matches(&self, verb: &Verb) -> Result<ArgMatches, Failure> {
@@ -264,10 +322,47 @@ fn find_verb(typed: &str, session: Option<&SessionName>) -> Result<&'static Verb
 }
 
 fn no_session(verb: &Verb) -> Failure {
-    Failure::usage(format!("`{}` needs a session", verb.name)).with_hint(format!(
-        "{}\nsessions: drowse",
-        format!("drowse @name {} {}", verb.name, verb.usage).trim_end()
-    ))
+    let usage = verb.usage.lines().next().unwrap_or_default();
+    let line = format!("{} {usage}", verb.name);
+    let line = line.trim_end();
+    let once = match verb.session {
+        Session::OrServer => format!("drowse {line} --server <url | file:entry | \"command line\">\n"),
+        _ => String::new(),
+    };
+    Failure::usage(format!("`{}` needs a session", verb.name))
+        .with_hint(format!("drowse @name {line}\n{once}sessions: drowse"))
+}
+
+/// The server that the command is to have for itself, if it names one.
+fn once(
+    verb: &Verb,
+    split: &Split,
+    matches: &ArgMatches,
+    command: Vec<OsString>,
+) -> Result<Option<Once>, Failure> {
+    if !grammar::takes_server(verb) {
+        return Ok(None);
+    }
+    let command = command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
+    let given = matches.get_one::<String>("server");
+    let env = variables(matches)?;
+    let (target, typed) = match (given, command.is_empty(), &split.session) {
+        (None, true, _) if env.is_empty() => return Ok(None),
+        (None, true, _) => return Err(Failure::usage("--env is for a server that is given with --server")),
+        (Some(given), true, None) => (target::once(given)?, format!("--server {}", shell_quoted(given))),
+        (None, false, None) => {
+            let typed: Vec<_> = command.iter().map(|word| shell_quoted(word)).collect();
+            (target::parse(&[], command)?, format!("-- {}", typed.join(" ")))
+        }
+        (Some(given), false, _) => {
+            return Err(Failure::usage(format!("two servers: `{given}`, and the command after --")));
+        }
+        (_, _, Some(session)) => {
+            return Err(Failure::usage(format!("two servers: {session}, and that of --server")));
+        }
+    };
+    let name = session_name(&target.derived_name())?;
+    Ok(Some(Once { name, target, env, typed }))
 }
 
 fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> Result<Command, Failure> {
@@ -285,11 +380,29 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
             "tools-call" => Command::ToolsCall {
                 session,
                 tool: required("tool"),
-                words: matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect(),
+                words: words(matches),
                 output: output(),
             },
             "resources-list" => Command::ResourcesList { session },
             "resources-read" => Command::ResourcesRead { session, uri: required("uri"), output: output() },
+            "resources-templates-list" => Command::TemplatesList { session },
+            "prompts-list" => Command::PromptsList { session },
+            "prompts-get" => Command::PromptsGet {
+                session,
+                prompt: required("prompt"),
+                words: words(matches),
+                output: output(),
+            },
+            "complete" => Command::Complete {
+                session,
+                asked: Completion {
+                    of_resource: required("of") == "resource",
+                    reference: required("reference"),
+                    argument: required("argument"),
+                    prefix: required("prefix"),
+                    with: with(matches)?,
+                },
+            },
             "ping" => Command::Ping { session },
             "logs" => Command::Logs {
                 session,
@@ -333,13 +446,32 @@ fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect
             Failure::usage(format!("--idle-timeout takes a number of seconds, or 90s, 10m, 2h, 1d; 0 means never; not `{typed}`"))
         }))
         .transpose()?;
-    let env = matches
-        .get_many::<String>("env")
-        .into_iter()
-        .flatten()
-        .map(|typed| variable(typed))
-        .collect::<Result<_, _>>()?;
+    let env = variables(matches)?;
     Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
+}
+
+fn words(matches: &ArgMatches) -> Vec<String> {
+    matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect()
+}
+
+/// Every `--with`.
+fn with(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for typed in matches.get_many::<String>("with").into_iter().flatten() {
+        match typed.split_once('=') {
+            Some((key, _)) if pairs.iter().any(|(known, _)| known == key) => {
+                return Err(Failure::usage(format!("argument `{key}` is given twice")));
+            }
+            Some((key, value)) if !key.is_empty() => pairs.push((key.to_owned(), value.to_owned())),
+            _ => return Err(Failure::usage(format!("--with takes key=value, not `{typed}`"))),
+        }
+    }
+    Ok(pairs)
+}
+
+/// Every `--env`.
+fn variables(matches: &ArgMatches) -> Result<Vec<Variable>, Failure> {
+    matches.get_many::<String>("env").into_iter().flatten().map(|typed| variable(typed)).collect()
 }
 
 fn session_name(typed: &str) -> Result<SessionName, Failure> {

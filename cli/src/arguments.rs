@@ -8,6 +8,7 @@
 //! that reads as a number, boolean, null, array or object: the tool may want exactly that, or the same characters as a
 //! string (`id:=123`, `body:={"a":1}`). Only then one `tools/list` is worth its round trip.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
 
@@ -99,6 +100,29 @@ impl Arguments {
         }
     }
 
+    /// Makes every value a string, as the arguments of prompts are: JSON becomes its text as it was typed.
+    pub(crate) fn make_strings(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Pairs(pairs) => {
+                for (_, value) in pairs {
+                    if let Value::Json(text) = value {
+                        *value = Value::Text(std::mem::take(text));
+                    }
+                }
+            }
+            Self::Whole(text) => {
+                let members: BTreeMap<String, &RawValue> = serde_json::from_str(text)
+                    .map_err(|error| Failure::usage(format!("the arguments are not valid JSON: {error}")))?;
+                let pairs = members.into_iter().map(|(key, value)| {
+                    let text = value.get();
+                    (key, Value::Text(serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())))
+                });
+                *self = Self::Pairs(pairs.collect());
+            }
+        }
+        Ok(())
+    }
+
     /// The `arguments` object, on one line: values typed as JSON keep every digit.
     pub(crate) fn to_json(&self) -> String {
         let pairs = match self {
@@ -129,8 +153,18 @@ pub(crate) fn read_stdin() -> io::Result<String> {
     Ok(text)
 }
 
+/// The params of a request that names something and gives it arguments.
+pub(crate) fn named(name: &str, arguments: &str) -> String {
+    let mut params = String::from("{\"name\":");
+    push_string(&mut params, name);
+    params.push_str(",\"arguments\":");
+    params.push_str(arguments);
+    params.push('}');
+    params
+}
+
 /// A JSON string, quoted and escaped.
-pub(crate) fn push_string(out: &mut String, text: &str) {
+fn push_string(out: &mut String, text: &str) {
     out.push_str(&Json::from(text).to_string());
 }
 
@@ -321,6 +355,19 @@ mod tests {
         }
         assert!(parse(&["a:=1", "a=2"]).unwrap_err().message.contains("twice"));
         assert!(parse(&["{\"a\":}"]).unwrap_err().message.contains("not valid JSON"));
+    }
+
+    #[test]
+    fn prompts_get_strings() {
+        for (words, sent) in [
+            (&["n:=1.50", "t=x", "l:=[1]"][..], r#"{"n":"1.50","t":"x","l":"[1]"}"#),
+            (&[r#"{"s": "\u0041", "n": 1.0, "o": {"a": 1}}"#], r#"{"n":"1.0","o":"{\"a\": 1}","s":"A"}"#),
+            (&[], "{}"),
+        ] {
+            let mut arguments = parse(words).unwrap();
+            arguments.make_strings().unwrap();
+            assert_eq!(arguments.to_json(), sent);
+        }
     }
 
     #[test]

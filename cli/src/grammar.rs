@@ -25,6 +25,8 @@ pub(crate) struct Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Session {
     Required,
+    /// A session, or a server for this one command (`--server`).
+    OrServer,
     Optional,
     None,
 }
@@ -57,7 +59,7 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "tools-list",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "List the server's tools",
         usage: "[--full]",
         details: "",
@@ -65,7 +67,7 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "tools-get",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Show one tool with its arguments",
         usage: "<tool>",
         details: "",
@@ -73,26 +75,20 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "tools-call",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Call a tool",
         usage: "<tool> [key:=value… | {…} | -]",
         details: CALL_DETAILS,
         build: |command| {
             command
                 .arg(positional("tool", "Name of the tool").required(true))
-                .arg(
-                    positional(
-                        "arguments",
-                        "key:=json, key=string, key=@file, one {…} object, or - for stdin",
-                    )
-                    .num_args(0..),
-                )
+                .arg(arguments())
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
         },
     },
     Verb {
         name: "resources-list",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "List the server's resources",
         usage: "",
         details: "",
@@ -100,7 +96,7 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "resources-read",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Read one resource",
         usage: "<uri>",
         details: "",
@@ -111,8 +107,60 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "resources-templates-list",
+        session: Session::OrServer,
+        about: "List the server's templates of resource URIs",
+        usage: "",
+        details: "",
+        build: |command| command,
+    },
+    Verb {
+        name: "prompts-list",
+        session: Session::OrServer,
+        about: "List the server's prompts",
+        usage: "",
+        details: "",
+        build: |command| command,
+    },
+    Verb {
+        name: "prompts-get",
+        session: Session::OrServer,
+        about: "Fill in one prompt",
+        usage: "<prompt> [key:=value… | {…} | -]",
+        details: PROMPT_DETAILS,
+        build: |command| {
+            command
+                .arg(positional("prompt", "Name of the prompt").required(true))
+                .arg(arguments())
+                .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
+        },
+    },
+    Verb {
+        name: "complete",
+        session: Session::OrServer,
+        about: "Ask the server how an argument may go on",
+        usage: "prompt <prompt> <argument> [prefix] [--with key=value]…\n       \
+                drowse @name complete resource <uri-template> <argument> [prefix] [--with key=value]…",
+        details: COMPLETE_DETAILS,
+        build: |command| {
+            command
+                .arg(
+                    positional("of", "prompt, or resource")
+                        .required(true)
+                        .value_parser(["prompt", "resource"]),
+                )
+                .arg(positional("reference", "Name of the prompt, or the template").required(true))
+                .arg(positional("argument", "Name of its argument").required(true))
+                .arg(positional("prefix", "What the value starts with"))
+                .arg(
+                    value("with", None, "KEY=VALUE", "The value of another argument; repeatable")
+                        .action(ArgAction::Append),
+                )
+        },
+    },
+    Verb {
         name: "ping",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Wake the server if it sleeps, and measure its answer",
         usage: "",
         details: "",
@@ -179,16 +227,23 @@ pub(crate) const BARE: Verb = Verb {
 
 /// Long and short names of every flag that is followed by a value, whatever the verb. The splitter needs them before
 /// it knows the verb; a test holds this list against the commands.
-const VALUE_FLAGS: &[&str] =
-    &["--timeout", "--max-chars", "--idle-timeout", "--env", "--output", "-o", "--lines", "-n"];
+const VALUE_FLAGS: &[&str] = &[
+    "--timeout",
+    "--max-chars",
+    "--idle-timeout",
+    "--env",
+    "--output",
+    "-o",
+    "--lines",
+    "-n",
+    "--server",
+    "--with",
+];
 
 /// Words that users of other releases may type, and that come later.
 const LATER_VERBS: &[&str] = &[
     "resources-subscribe",
     "resources-unsubscribe",
-    "resources-templates-list",
-    "prompts-list",
-    "prompts-get",
     "tasks-list",
     "tasks-get",
     "tasks-result",
@@ -252,6 +307,17 @@ Arguments:
 `drowse @name tools-call <tool> --help` shows what that tool takes.
 Exit status: 0, or 2 if the tool reports an error.";
 
+const PROMPT_DETAILS: &str = "\
+Arguments are those of tools-call (`drowse help tools-call`); the values of a prompt are strings, so n:=5 sends \"5\".
+One message is printed as it is, several each below its role.";
+
+const COMPLETE_DETAILS: &str = "\
+For example, for a prompt `review` with the arguments `language` and `style`, and a template `repo://{owner}/{name}`:
+  drowse @name complete prompt review language py
+  drowse @name complete prompt review style \"\" --with language=python
+  drowse @name complete resource repo://{owner}/{name} name dr --with owner=me
+Prints a value a line.";
+
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
     VERBS.iter().find(|verb| verb.name == name)
@@ -282,6 +348,10 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
         "call" | "run" | "exec" => "tools-call",
         "resources" => "resources-list",
         "read" => "resources-read",
+        "prompts" | "prompt-list" => "prompts-list",
+        "prompt" | "prompt-get" => "prompts-get",
+        "templates" | "templates-list" | "resource-templates-list" => "resources-templates-list",
+        "completion" | "completions" => "complete",
         "list" | "ls" | "sessions" | "ps" => "",
         "log" => "logs",
         "stop" | "disconnect" | "kill" | "rm" | "remove" => "close",
@@ -298,7 +368,7 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
 /// The clap command of one verb. Its help flag is a plain switch: `args` decides what help is shown.
 pub(crate) fn command(verb: &Verb) -> Command {
     let line = match verb.session {
-        Session::Required => format!("drowse @name {} {}", verb.name, verb.usage),
+        Session::Required | Session::OrServer => format!("drowse @name {} {}", verb.name, verb.usage),
         _ => format!("drowse {} {}", verb.name, verb.usage),
     };
     let command = Command::new(verb.name)
@@ -312,7 +382,9 @@ pub(crate) fn command(verb: &Verb) -> Command {
             line.trim_end().to_owned() + if verb.usage.contains("[flags]") { "" } else { " [flags]" },
         )
         .max_term_width(110);
-    (verb.build)(command)
+    let command = (verb.build)(command);
+    let command = if takes_server(verb) { once(command) } else { command };
+    command
         .arg(value("timeout", None, "DURATION", timeout_help(verb.name)))
         .arg(value("max-chars", None, "N", "Cut text after N characters (JSON stays whole)"))
         .arg(switch("json", Some('j'), "Print JSON (also: DROWSE_JSON=1)"))
@@ -327,14 +399,16 @@ pub(crate) fn overview() -> String {
          Usage:\n  \
          drowse                       list sessions\n  \
          drowse @name                 show a session's server\n  \
-         drowse [@name] <command> …   flags may stand anywhere\n\nCommands:\n",
+         drowse [@name] <command> …   flags may stand anywhere\n  \
+         drowse <command> … --server <server>\n                               \
+         a server for one command, without a session\n\nCommands:\n",
     );
     for verb in VERBS.iter().filter(|verb| !verb.about.is_empty()) {
         let head = match verb.session {
-            Session::Required => format!("@name {}", verb.name),
+            Session::Required | Session::OrServer => format!("@name {}", verb.name),
             _ => verb.name.to_owned(),
         };
-        text.push_str(&format!("  {head:<24}{}\n", verb.about));
+        text.push_str(&format!("  {head:<32}{}\n", verb.about));
     }
     text.push_str(
         "\nFlags:\n  \
@@ -360,15 +434,7 @@ fn connect(command: Command) -> Command {
             "DURATION",
             "Let the server go after that long without use (600, 10m; 0: never)",
         ))
-        .arg(
-            value(
-                "env",
-                None,
-                "NAME[=VALUE]",
-                "Pin another variable of your environment, or set one; repeatable",
-            )
-            .action(ArgAction::Append),
-        )
+        .arg(variables("Pin another variable of your environment, or set one; repeatable"))
         .arg(switch("lazy", None, "Register only; start the server with the first command"))
         .arg(
             Arg::new("command")
@@ -378,6 +444,30 @@ fn connect(command: Command) -> Command {
                 .hide(true)
                 .last(true),
         )
+}
+
+/// Whether the verb works on a server of its own, too. So does the info of bare `@name`.
+pub(crate) fn takes_server(verb: &Verb) -> bool {
+    verb.session == Session::OrServer || verb.name.is_empty()
+}
+
+/// The flags that describe the server of a single command.
+fn once(command: Command) -> Command {
+    const HEADING: &str = "Without a session";
+    command
+        .arg(
+            value("server", None, "SERVER", "A URL, file:entry, or \"command line\"; also: -- <command>…")
+                .help_heading(HEADING),
+        )
+        .arg(variables("Another variable for its command; repeatable").help_heading(HEADING))
+}
+
+fn variables(help: &'static str) -> Arg {
+    value("env", None, "NAME[=VALUE]", help).action(ArgAction::Append)
+}
+
+fn arguments() -> Arg {
+    positional("arguments", "key:=json, key=string, key=@file, one {…} object, or - for stdin").num_args(0..)
 }
 
 fn timeout_help(verb: &str) -> &'static str {

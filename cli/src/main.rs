@@ -31,6 +31,10 @@ fn main() -> ExitCode {
     if words.first().is_some_and(|word| word == "bridge-serve") {
         return drowse_runtime::bridge::serve();
     }
+    // The process that removes what a command with a server of its own leaves, should it be killed.
+    if words.first().is_some_and(|word| word == commands::GUARD_COMMAND) {
+        return commands::guard(&words);
+    }
     let mut globals = Globals::guess(&words);
     let outcome = args::parse(words).and_then(|(command, checked)| {
         globals = checked;

@@ -106,6 +106,55 @@ fn connect_takes_the_name_before_or_after_the_file() {
 }
 
 #[test]
+fn a_server_for_one_command() {
+    let once = |text: &str| match command_of(text) {
+        Command::Once { server, command } => (server, *command),
+        other => panic!("{text}: {other:?}"),
+    };
+    let expected = Command::ToolsCall {
+        session: name("srv"),
+        tool: "echo".into(),
+        words: vec!["a:=1".into()],
+        output: None,
+    };
+    for text in [
+        "tools-call echo a:=1 --env A=b -- npx -y srv --json",
+        "--env A=b tools-call echo a:=1 -- npx -y srv --json",
+    ] {
+        let (server, command) = once(text);
+        assert_eq!(command, expected, "{text}");
+        assert_eq!(server.env, [Variable::Set("A".into(), "b".into())]);
+        assert_eq!((server.name, server.typed.as_str()), (name("srv"), "-- npx -y srv --json"));
+        assert!(!line(text).unwrap().1.json, "{text}");
+    }
+    let words = ["--server", "npx -y srv", "tools-call", "echo", "a:=1"].map(OsString::from);
+    let Command::Once { server, command } = parse(words.to_vec()).unwrap().0 else { panic!() };
+    assert_eq!((*command, server.typed.as_str()), (expected, "--server 'npx -y srv'"));
+    let (server, command) = once("-- cat -u");
+    assert_eq!((command, server.name), (Command::Info { session: name("cat") }, name("cat")));
+    let (_, command) = once("tools-call echo --help -- cat");
+    assert_eq!(command, Command::ToolHelp { session: name("cat"), tool: "echo".into() });
+    // A session has its server: here -- only ends the flags.
+    let words = |text| match command_of(text) {
+        Command::ToolsCall { words, .. } => words,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(words("@s tools-call echo -- --odd=1"), ["--odd=1"]);
+    assert!(refused("close -- cat").message.contains("unexpected argument"));
+    assert!(refused("tools-list --env A=1").message.contains("--server"));
+}
+
+#[test]
+fn completion() {
+    let Command::Complete { asked, .. } = command_of("complete @s resource a://{b} b --with c=d=e --with f=")
+    else {
+        panic!()
+    };
+    assert!(asked.of_resource && asked.prefix.is_empty());
+    assert_eq!(asked.with, [("c".into(), "d=e".into()), ("f".into(), String::new())]);
+}
+
+#[test]
 fn idle_timeouts_that_are_none() {
     for bad in ["-5", "1.5", "ten", "10x", "10ms", "", "+5", "99999999999999999999", "9999999999999", "0x10"]
     {
@@ -148,7 +197,7 @@ fn mistakes_get_an_answer_that_helps() {
     assert!(hint("tools-list").starts_with("drowse @name tools-list [--full]\n"));
     assert!(hint("mysession").starts_with("a session is written with an @: drowse @mysession"));
     assert_eq!(hint("mcp.json:files"), "to use a server: drowse connect mcp.json:files");
-    assert!(refused("@s prompts-list").message.contains("later release"));
+    assert!(refused("@s tasks-list").message.contains("later release"));
     assert!(refused("@s tools-call").message.contains("<tool>"));
     assert!(refused("@ ping").message.contains("not a session name"));
     assert!(refused("@a @b ping").message.contains("two sessions"));

@@ -1,7 +1,7 @@
 //! `connect` and `restart`.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{
@@ -27,34 +27,27 @@ const MAX_SUFFIX: u32 = 1000;
 /// `connect`.
 pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Failure> {
     let sessions = super::open()?;
-    let cwd = env::current_dir().map_err(|error| {
-        Failure::new(Exit::Usage, "config", format!("cannot tell the working directory: {error}"))
-    })?;
+    let cwd = working_directory()?;
     let mut names = Names { given: connect.name, stem: connect.target.derived_name(), tried: 0 };
-    let target = match connect.target {
-        Target::Command { program, args } => WantedTarget::Command { command: program, args },
-        Target::Entry { file, entry } => WantedTarget::Entry { file: cwd.join(file), entry },
-    };
-    let pins = connect.env.into_iter().map(|variable| match variable {
-        Variable::Pinned(name) => Pin::Name(name),
-        Variable::Set(name, value) => Pin::Value(name, value),
-    });
+    let target = wanted_target(connect.target, &cwd);
     let timeout_ms = context.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     let mut wanted = Wanted {
         name: names.next(&sessions, &target, &cwd)?,
         target,
         settings: Settings { idle_timeout_secs: connect.idle_timeout, timeout_ms, ..Settings::default() },
-        pins: pins.collect(),
+        pins: pins(connect.env),
         cwd,
         environment: Environment::current(),
         lazy: connect.lazy.then_some(true),
     };
-    let interrupt = super::interrupt();
+    let interrupt = context.interrupt();
     let start = Instant::now();
     let connected = loop {
         // The time-out is the session's setting here; the connect has a limit of its own.
-        let wait =
-            drowse_runtime::caller::Wait { deadline: None, interrupt: interrupt.as_ref().map(Interrupt::fd) };
+        let wait = drowse_runtime::caller::Wait {
+            deadline: None,
+            interrupt: interrupt.as_deref().map(Interrupt::fd),
+        };
         match sessions.connect(&wanted, wait) {
             // Another connect took the derived name a moment ago.
             Err(CallError::NameTaken { .. }) if names.given.is_none() => {
@@ -63,17 +56,41 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
             connected => break connected,
         }
     };
-    interrupt.iter().for_each(Interrupt::release);
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), true)
+}
+
+/// The working directory, which sessions are connected in.
+pub(super) fn working_directory() -> Result<PathBuf, Failure> {
+    env::current_dir().map_err(|error| {
+        Failure::new(Exit::Usage, "config", format!("cannot tell the working directory: {error}"))
+    })
+}
+
+/// A target in the words of the runtime.
+pub(super) fn wanted_target(target: Target, cwd: &Path) -> WantedTarget {
+    match target {
+        Target::Command { program, args } => WantedTarget::Command { command: program, args },
+        Target::Entry { file, entry } => WantedTarget::Entry { file: cwd.join(file), entry },
+    }
+}
+
+/// Variables in the words of the runtime.
+pub(super) fn pins(variables: Vec<Variable>) -> Vec<Pin> {
+    let pin = |variable| match variable {
+        Variable::Pinned(name) => Pin::Name(name),
+        Variable::Set(name, value) => Pin::Value(name, value),
+    };
+    variables.into_iter().map(pin).collect()
 }
 
 /// `restart`.
 pub(super) fn restart(context: &Context, session: &SessionName) -> Result<Status, Failure> {
     let sessions = super::open()?;
-    let interrupt = super::interrupt();
+    let interrupt = context.interrupt();
     let start = Instant::now();
-    let connected = sessions.restart(session, &Environment::current(), context.wait(interrupt.as_ref()));
-    interrupt.iter().for_each(Interrupt::release);
+    let connected = sessions.restart(session, &Environment::current(), context.wait(interrupt.as_deref()));
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), false)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
 
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Context;
+use super::catalogue::Catalogue;
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::result::Page;
@@ -18,11 +20,13 @@ use crate::text::{duration, one_line};
 
 /// A server that hands out more pages than this never ends its list.
 const MAX_PAGES: usize = 10_000;
+/// Nor does one whose pages are larger than this together, in bytes.
+const MAX_LIST: usize = 256 << 20;
 
 /// The operations of one command on one session.
 pub(super) struct Operations<'a> {
     caller: Caller<'a>,
-    context: &'a Context,
+    pub(super) context: &'a Context,
     progress: bool,
 }
 
@@ -32,11 +36,11 @@ pub(super) fn with<T>(
     session: &SessionName,
     work: impl FnOnce(&mut Operations<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let sessions: Sessions = super::open()?;
-    let interrupt = super::interrupt();
+    let sessions: Sessions = context.sessions()?;
+    let interrupt = context.interrupt();
     // The bridge keeps the request's time; waking is counted on its own.
     let wait =
-        drowse_runtime::caller::Wait { deadline: None, interrupt: interrupt.as_ref().map(Interrupt::fd) };
+        drowse_runtime::caller::Wait { deadline: None, interrupt: interrupt.as_deref().map(Interrupt::fd) };
     let mut operations = Operations {
         caller: sessions.caller(session, wait),
         context,
@@ -78,16 +82,22 @@ impl Operations<'_> {
     /// All items of a list, every page, until `enough` says that one is the last that is needed.
     pub(super) fn list(
         &mut self,
-        method: &str,
-        member: &str,
+        catalogue: &Catalogue,
         mut enough: impl FnMut(&RawValue) -> bool,
     ) -> Result<Vec<Box<RawValue>>, Failure> {
+        let method = catalogue.method;
+        let endless =
+            || Failure::new(Exit::Server, "invalid-answer", format!("the server's {method} never ends"));
         let mut items = Vec::new();
-        let mut cursor: Option<String> = None;
+        let (mut size, mut seen) = (0, HashSet::new());
+        let mut params = String::new();
         for _ in 0..MAX_PAGES {
-            let params =
-                cursor.as_ref().map_or_else(String::new, |cursor| json!({"cursor": cursor}).to_string());
-            let page = Page::read(self.call(method, &params)?.as_bytes(), member)?;
+            let answer = self.call(method, &params)?;
+            size += answer.len();
+            if size > MAX_LIST {
+                return Err(endless());
+            }
+            let page = Page::read(answer.as_bytes(), catalogue.member)?;
             for item in page.items {
                 let last = enough(&item);
                 items.push(item);
@@ -95,13 +105,15 @@ impl Operations<'_> {
                     return Ok(items);
                 }
             }
-            match page.next_cursor {
-                None => return Ok(items),
-                Some(next) if cursor.as_ref() == Some(&next) => break,
-                next => cursor = next,
+            // Any string is a cursor, an empty one too (specification, server/utilities/pagination). One that came
+            // before leads round in a circle.
+            let Some(next) = page.next_cursor else { return Ok(items) };
+            params = json!({"cursor": next}).to_string();
+            if !seen.insert(next) {
+                break;
             }
         }
-        Err(Failure::new(Exit::Server, "invalid-answer", format!("the server's {method} never ends")))
+        Err(endless())
     }
 }
 

@@ -27,7 +27,7 @@ fn usage_errors_exit_1_and_say_what_to_do() {
         ("connect https://mcp.example.com @x", "later release"),
         ("connect localhost:8080", "later release"),
         ("connect mcp.json:entry", "no file `mcp.json`"),
-        ("@s prompts-list", "later release"),
+        ("@s tasks-list", "later release"),
         ("@s ping --header a:b", "later release"),
         ("clean everything", "`everything`"),
     ] {
