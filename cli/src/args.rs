@@ -15,6 +15,7 @@ use drowse_runtime::home::SessionName;
 
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
+use crate::schema::expected::{Expected, Mode};
 use crate::target::{self, Target};
 use crate::text::shell_quoted;
 
@@ -39,12 +40,13 @@ pub(crate) enum Command {
     ToolsGet {
         session: SessionName,
         tool: String,
+        expected: Option<Expected>,
     },
     ToolsCall {
         session: SessionName,
         tool: String,
-        words: Vec<String>,
-        output: Option<PathBuf>,
+        given: Given,
+        check: Check,
     },
     /// `tools-call <tool> --help`: that tool's arguments.
     ToolHelp {
@@ -68,8 +70,7 @@ pub(crate) enum Command {
     PromptsGet {
         session: SessionName,
         prompt: String,
-        words: Vec<String>,
-        output: Option<PathBuf>,
+        given: Given,
     },
     Complete {
         session: SessionName,
@@ -95,6 +96,24 @@ pub(crate) enum Command {
         server: Once,
         command: Box<Self>,
     },
+}
+
+/// What a tool or prompt is given, and what becomes of its content.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) words: Vec<String>,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) expected: Option<Expected>,
+}
+
+/// Whether arguments are checked before they are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Where the schema is asked for anyway.
+    #[default]
+    IfKnown,
+    Always,
+    Never,
 }
 
 /// A server that is there for one command.
@@ -376,23 +395,26 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
             "close" => Command::Close { session },
             "restart" => Command::Restart { session },
             "tools-list" => Command::ToolsList { session, full: matches.get_flag("full") },
-            "tools-get" => Command::ToolsGet { session, tool: required("tool") },
+            "tools-get" => {
+                Command::ToolsGet { session, tool: required("tool"), expected: expected(matches)? }
+            }
             "tools-call" => Command::ToolsCall {
                 session,
                 tool: required("tool"),
-                words: words(matches),
-                output: output(),
+                given: given(matches)?,
+                check: match (matches.get_flag("check"), matches.get_flag("no-check")) {
+                    (true, _) => Check::Always,
+                    (false, true) => Check::Never,
+                    (false, false) => Check::IfKnown,
+                },
             },
             "resources-list" => Command::ResourcesList { session },
             "resources-read" => Command::ResourcesRead { session, uri: required("uri"), output: output() },
             "resources-templates-list" => Command::TemplatesList { session },
             "prompts-list" => Command::PromptsList { session },
-            "prompts-get" => Command::PromptsGet {
-                session,
-                prompt: required("prompt"),
-                words: words(matches),
-                output: output(),
-            },
+            "prompts-get" => {
+                Command::PromptsGet { session, prompt: required("prompt"), given: given(matches)? }
+            }
             "complete" => Command::Complete {
                 session,
                 asked: Completion {
@@ -450,8 +472,28 @@ fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect
     Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
 }
 
-fn words(matches: &ArgMatches) -> Vec<String> {
-    matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect()
+fn given(matches: &ArgMatches) -> Result<Given, Failure> {
+    Ok(Given {
+        words: matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect(),
+        output: matches.get_one::<String>("output").map(PathBuf::from),
+        expected: expected(matches)?,
+    })
+}
+
+fn expected(matches: &ArgMatches) -> Result<Option<Expected>, Failure> {
+    let mode = matches.get_one::<String>("schema-mode").map(String::as_str);
+    let Some(file) = matches.get_one::<String>("schema") else {
+        return match mode {
+            Some(_) => Err(Failure::usage("--schema-mode is about --schema, which is not given")),
+            None => Ok(None),
+        };
+    };
+    let mode = match mode {
+        Some("strict") => Mode::Strict,
+        Some("ignore") => Mode::Ignore,
+        _ => Mode::Compatible,
+    };
+    Ok(Some(Expected { file: file.into(), mode }))
 }
 
 /// Every `--with`.

@@ -94,11 +94,13 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
 
 fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
     match command {
-        Command::ToolsCall { session, tool, words, output } => {
-            tools::call(context, &session, &tool, &words, output.as_deref())
+        Command::ToolsCall { session, tool, given, check } => {
+            tools::call(context, &session, &tool, &given, check)
         }
         Command::ToolsList { session, full } => tools::list(context, &session, full),
-        Command::ToolsGet { session, tool } => tools::get(context, &session, &tool),
+        Command::ToolsGet { session, tool, expected } => {
+            tools::get(context, &session, &tool, expected.as_ref())
+        }
         Command::ToolHelp { session, tool } => tools::help(context, &session, &tool),
         Command::ResourcesList { session } => resources::list(context, &session),
         Command::ResourcesRead { session, uri, output } => {
@@ -106,9 +108,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         }
         Command::TemplatesList { session } => resources::templates(context, &session),
         Command::PromptsList { session } => prompts::list(context, &session),
-        Command::PromptsGet { session, prompt, words, output } => {
-            prompts::get(context, &session, &prompt, &words, output.as_deref())
-        }
+        Command::PromptsGet { session, prompt, given } => prompts::get(context, &session, &prompt, &given),
         Command::Complete { session, asked } => complete::complete(context, &session, &asked),
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),

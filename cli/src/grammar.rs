@@ -71,7 +71,7 @@ pub(crate) const VERBS: &[Verb] = &[
         about: "Show one tool with its arguments",
         usage: "<tool>",
         details: "",
-        build: |command| command.arg(positional("tool", "Name of the tool").required(true)),
+        build: |command| expected(command.arg(positional("tool", "Name of the tool").required(true))),
     },
     Verb {
         name: "tools-call",
@@ -80,10 +80,13 @@ pub(crate) const VERBS: &[Verb] = &[
         usage: "<tool> [key:=value… | {…} | -]",
         details: CALL_DETAILS,
         build: |command| {
-            command
+            let command = command
                 .arg(positional("tool", "Name of the tool").required(true))
                 .arg(arguments())
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
+                .arg(switch("check", None, "Ask for the tool's schema and check the arguments in every form"))
+                .arg(switch("no-check", None, "Send arguments that do not fit").overrides_with("check"));
+            expected(command)
         },
     },
     Verb {
@@ -129,10 +132,11 @@ pub(crate) const VERBS: &[Verb] = &[
         usage: "<prompt> [key:=value… | {…} | -]",
         details: PROMPT_DETAILS,
         build: |command| {
-            command
+            let command = command
                 .arg(positional("prompt", "Name of the prompt").required(true))
                 .arg(arguments())
-                .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
+                .arg(output_file("Save images, audio and embedded files there (without any: the text)"));
+            expected(command)
         },
     },
     Verb {
@@ -238,6 +242,8 @@ const VALUE_FLAGS: &[&str] = &[
     "-n",
     "--server",
     "--with",
+    "--schema",
+    "--schema-mode",
 ];
 
 /// Words that users of other releases may type, and that come later.
@@ -269,8 +275,6 @@ const LATER_FLAGS: &[&str] = &[
     "-H",
     "--proxy",
     "--proxy-bearer-token",
-    "--schema",
-    "--schema-mode",
     "--task",
     "--detach",
     "--auto-restart",
@@ -303,6 +307,15 @@ Arguments:
   key=@file     the file's text, as a string (a string that starts with @: key:=@text)
   {…}           the whole object
   -             the whole object, from stdin (only then stdin is read)
+
+For key:=json values that could be meant as strings too, the tool's schema is asked for; then all arguments are checked \
+by it, and nothing is sent that does not fit. --check does so always, --no-check never. What a schema refers to is not \
+fetched, and one that cannot be checked by is no obstacle.
+
+--schema names a file with what the tool was once (`tools-get <tool> --json`). The call is refused unless the tool is \
+still: with `compatible`, such that what is passed could be passed then: nothing else is required that was not, \
+and each argument is there and takes no less; with `strict`, the same name, description, input and output schema; \
+with `ignore`, anything.
 
 `drowse @name tools-call <tool> --help` shows what that tool takes.
 Exit status: 0, or 2 if the tool reports an error.";
@@ -468,6 +481,14 @@ fn variables(help: &'static str) -> Arg {
 
 fn arguments() -> Arg {
     positional("arguments", "key:=json, key=string, key=@file, one {…} object, or - for stdin").num_args(0..)
+}
+
+/// What somebody expects the thing to be.
+fn expected(command: Command) -> Command {
+    command.arg(value("schema", None, "FILE", "Refuse unless it is as in this file (see tools-call)")).arg(
+        value("schema-mode", None, "MODE", "How much may differ: compatible (default), strict, or ignore")
+            .value_parser(["compatible", "strict", "ignore"]),
+    )
 }
 
 fn timeout_help(verb: &str) -> &'static str {

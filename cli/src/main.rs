@@ -13,6 +13,7 @@ mod media;
 mod output;
 mod render;
 mod result;
+mod schema;
 mod target;
 mod text;
 

@@ -48,8 +48,8 @@ fn flags_may_stand_anywhere() {
         Command::ToolsCall {
             session: name("s"),
             tool: "echo".into(),
-            words: vec!["a:=1".into()],
-            output: Some("f".into()),
+            given: Given { words: vec!["a:=1".into()], output: Some("f".into()), expected: None },
+            check: Check::IfKnown,
         },
         Globals { json: true, timeout: Some(Duration::from_secs(5)), ..Globals::default() },
     );
@@ -114,8 +114,8 @@ fn a_server_for_one_command() {
     let expected = Command::ToolsCall {
         session: name("srv"),
         tool: "echo".into(),
-        words: vec!["a:=1".into()],
-        output: None,
+        given: Given { words: vec!["a:=1".into()], ..Given::default() },
+        check: Check::IfKnown,
     };
     for text in [
         "tools-call echo a:=1 --env A=b -- npx -y srv --json",
@@ -136,12 +136,39 @@ fn a_server_for_one_command() {
     assert_eq!(command, Command::ToolHelp { session: name("cat"), tool: "echo".into() });
     // A session has its server: here -- only ends the flags.
     let words = |text| match command_of(text) {
-        Command::ToolsCall { words, .. } => words,
+        Command::ToolsCall { given, .. } => given.words,
         other => panic!("{text}: {other:?}"),
     };
     assert_eq!(words("@s tools-call echo -- --odd=1"), ["--odd=1"]);
     assert!(refused("close -- cat").message.contains("unexpected argument"));
     assert!(refused("tools-list --env A=1").message.contains("--server"));
+}
+
+#[test]
+fn checks_and_expectations() {
+    let call = |flags: &str| match command_of(&format!("@s tools-call t {flags}")) {
+        Command::ToolsCall { given, check, .. } => (given.expected, check),
+        other => panic!("{flags}: {other:?}"),
+    };
+    for (flags, check) in [
+        ("", Check::IfKnown),
+        ("--check", Check::Always),
+        ("--no-check", Check::Never),
+        ("--check --no-check", Check::Never),
+        ("--no-check --check", Check::Always),
+    ] {
+        assert_eq!(call(flags).1, check, "{flags}");
+    }
+    for (flags, mode) in [
+        ("--schema f", Mode::Compatible),
+        ("--schema f --schema-mode compatible", Mode::Compatible),
+        ("--schema-mode strict --schema f", Mode::Strict),
+        ("--schema f --schema-mode=ignore", Mode::Ignore),
+    ] {
+        assert_eq!(call(flags).0, Some(Expected { file: "f".into(), mode }), "{flags}");
+    }
+    assert!(refused("@s tools-get t --schema f --schema-mode odd").message.contains("`odd`"));
+    assert!(refused("@s prompts-get p --schema-mode strict").message.contains("--schema"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::operations::{self, Operations};
 use super::{Context, Status};
 use crate::error::{Exit, Failure};
 use crate::result;
+use crate::schema::expected::{Expected, Mode};
 
 /// One of a server's lists.
 #[derive(Debug)]
@@ -92,6 +93,16 @@ pub(super) fn one(
             Err(unknown(operations.context, session, catalogue, wanted, &names).with_ran(Ran::No))
         }
     }
+}
+
+/// What `--schema` says of the thing of that name, unless it does not matter.
+pub(super) fn expectation<'a>(
+    expected: Option<&'a Expected>,
+    name: &str,
+) -> Result<Option<(&'a Expected, Value)>, Failure> {
+    // Read even then: a file that is not there is a mistake.
+    let read = expected.map(|expected| expected.read(name).map(|before| (expected, before))).transpose()?;
+    Ok(read.filter(|(expected, _)| expected.mode != Mode::Ignore))
 }
 
 /// Says "Did you mean" where the server refused a name because it has nothing of that name.

@@ -6,15 +6,19 @@ use drowse_runtime::home::SessionName;
 use drowse_runtime::wire::Ran;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::catalogue::{self, TOOLS, explain, name, one};
 use super::operations::{self, Operations};
 use super::{Context, Status, present};
+use crate::args::{Check, Given};
 use crate::arguments::{self, Arguments};
 use crate::error::{Exit, Failure};
 use crate::render::content::Rendered;
 use crate::render::tools;
 use crate::result::{self, ToolResult, Verdict};
+use crate::schema::check::{Checked, check};
+use crate::schema::expected::{Expected, What};
 
 /// `tools-list`.
 pub(super) fn list(context: &Context, session: &SessionName, full: bool) -> Result<Status, Failure> {
@@ -24,12 +28,22 @@ pub(super) fn list(context: &Context, session: &SessionName, full: bool) -> Resu
 }
 
 /// `tools-get`.
-pub(super) fn get(context: &Context, session: &SessionName, tool: &str) -> Result<Status, Failure> {
+pub(super) fn get(
+    context: &Context,
+    session: &SessionName,
+    tool: &str,
+    expected: Option<&Expected>,
+) -> Result<Status, Failure> {
+    let expected = catalogue::expectation(expected, tool)?;
     let found = operations::with(context, session, |operations| one(operations, session, &TOOLS, tool))?;
+    let live: Value = result::read(found.get().as_bytes())?;
+    if let Some((how, before)) = &expected {
+        how.compare(What::Tool, before, &live, None)?;
+    }
     if context.output.json {
         context.output.document(found.get())?;
     } else {
-        context.output.layout(&tools::details(&result::read(found.get().as_bytes())?))?;
+        context.output.layout(&tools::details(&live))?;
     }
     Ok(Status::Done)
 }
@@ -51,22 +65,94 @@ pub(super) fn call(
     context: &Context,
     session: &SessionName,
     tool: &str,
-    words: &[String],
-    output: Option<&Path>,
+    given: &Given,
+    checks: Check,
 ) -> Result<Status, Failure> {
-    let mut arguments = Arguments::parse(words, arguments::read_stdin)?;
+    let mut arguments = Arguments::parse(&given.words, arguments::read_stdin)?;
+    let expected = catalogue::expectation(given.expected.as_ref(), tool)?;
+    let mut output_schema = None;
     let answer = operations::with(context, session, |operations| {
-        if arguments.needs_schema()
-            && let Some(schema) = schema(operations, tool)?
-        {
-            arguments.coerce(&schema);
+        let live = if let Some((how, before)) = &expected {
+            let live = one(operations, session, &TOOLS, tool)?;
+            let live: Value = result::read(live.get().as_bytes())?;
+            how.compare(What::Tool, before, &live, Some(&arguments.names()))?;
+            Some(live)
+        } else if checks == Check::Always || arguments.needs_schema() {
+            declared(operations, tool)?
+        } else {
+            None
+        };
+        if let Some(mut live) = live {
+            arguments.coerce(&live["inputSchema"]);
+            if checks != Check::Never {
+                fits(context, session, &live, tool, &arguments)?;
+            }
+            output_schema = live.get_mut("outputSchema").map(Value::take);
         }
-        let params = arguments::named(tool, &arguments.to_json());
         operations
-            .call("tools/call", &params)
+            .call("tools/call", &arguments::named(tool, &arguments.to_json()))
             .map_err(|failure| explain(operations, session, &TOOLS, tool, failure))
     })?;
-    show(context, &answer, output)
+    let status = show(context, &answer, given.output.as_deref())?;
+    if let Some(schema) = output_schema.filter(|schema| schema.is_object() && status == Status::Done) {
+        check_output(context, &schema, &answer);
+    }
+    Ok(status)
+}
+
+/// Refuses arguments that the tool's schema does not take.
+fn fits(
+    context: &Context,
+    session: &SessionName,
+    live: &Value,
+    tool: &str,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    let schema = live.get("inputSchema").filter(|schema| schema.is_object());
+    match schema.map(|schema| check(schema, &arguments.to_json())) {
+        None | Some(Checked::Fits) => Ok(()),
+        Some(Checked::Not(why)) => {
+            context.output.warning(format_args!("the arguments are not checked by the tool's schema: {why}"));
+            Ok(())
+        }
+        Some(Checked::Wrong(problems)) => {
+            let message = format!("the arguments do not fit the tool: {}", problems.join("; "));
+            let help = context.line(session, &format!("tools-call {tool} --help"));
+            Err(Failure::new(Exit::Usage, "invalid-arguments", message)
+                .with_ran(Ran::No)
+                .with_hint(format!("{help}\n--no-check sends them all the same")))
+        }
+    }
+}
+
+/// Says so where a result is not what the tool declares.
+fn check_output(context: &Context, schema: &Value, answer: &str) {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Structured<'a> {
+        #[serde(borrow, default)]
+        structured_content: Option<&'a RawValue>,
+    }
+    let structured =
+        serde_json::from_str::<Structured<'_>>(answer).ok().and_then(|result| result.structured_content);
+    let Some(structured) = structured else {
+        context
+            .output
+            .warning("the tool declares an output schema, and its result has no structured content");
+        return;
+    };
+    match check(schema, structured.get()) {
+        Checked::Fits => {}
+        Checked::Wrong(problems) => context.output.warning(format_args!(
+            "the result does not fit the tool's output schema: {}",
+            problems.join("; ")
+        )),
+        Checked::Not(why) => {
+            context
+                .output
+                .detail(format_args!("the result is not checked by the tool's output schema: {why}"));
+        }
+    }
 }
 
 fn show(context: &Context, answer: &str, output: Option<&Path>) -> Result<Status, Failure> {
@@ -84,23 +170,16 @@ fn show(context: &Context, answer: &str, output: Option<&Path>) -> Result<Status
     Ok(Status::Bad(Exit::Server))
 }
 
-/// The input schema of a tool, if the server tells.
+/// What the server says of a tool, if it does.
 ///
 /// A server that refuses to list still may be called. Any other failure is one of the whole command, whose call was
 /// not sent.
-fn schema(operations: &mut Operations<'_>, tool: &str) -> Result<Option<Value>, Failure> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Schema {
-        #[serde(default)]
-        input_schema: Value,
-    }
+fn declared(operations: &mut Operations<'_>, tool: &str) -> Result<Option<Value>, Failure> {
     match operations.list(&TOOLS, |item| name(item).as_deref() == Some(tool)) {
         Ok(found) => Ok(found
             .last()
             .filter(|last| name(last).as_deref() == Some(tool))
-            .and_then(|last| result::read::<Schema>(last.get().as_bytes()).ok())
-            .map(|schema| schema.input_schema)),
+            .and_then(|last| result::read(last.get().as_bytes()).ok())),
         Err(failure) if matches!(failure.kind.as_ref(), "server-error" | "invalid-answer") => Ok(None),
         Err(failure) => Err(failure.with_ran(Ran::No)),
     }

@@ -7,4 +7,5 @@ mod bridge;
 mod home;
 mod life;
 mod records;
+mod schemas;
 mod usage;
