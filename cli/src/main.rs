@@ -11,6 +11,7 @@ mod grammar;
 mod interrupt;
 mod media;
 mod output;
+mod progress;
 mod render;
 mod result;
 mod schema;

@@ -3,20 +3,20 @@
 //! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Instant;
 
 use drowse_runtime::caller::{Caller, Request, Sessions};
 use drowse_runtime::home::SessionName;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::Context;
 use super::catalogue::Catalogue;
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::progress::{self, Progress};
 use crate::result::Page;
-use crate::text::{duration, one_line};
+use crate::text::duration;
 
 /// A server that hands out more pages than this never ends its list.
 const MAX_PAGES: usize = 10_000;
@@ -44,7 +44,7 @@ pub(super) fn with<T>(
     let mut operations = Operations {
         caller: sessions.caller(session, wait),
         context,
-        progress: !context.output.json && io::stderr().is_terminal(),
+        progress: !context.output.json && progress::has_terminal(),
     };
     let outcome = work(&mut operations);
     if let Some(interrupt) = &interrupt {
@@ -56,22 +56,18 @@ pub(super) fn with<T>(
 impl Operations<'_> {
     /// One request; the result as it came.
     pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
-        let mut shown = false;
-        let mut show = |params: &str| {
-            shown |= show_progress(params);
-        };
+        let start = Instant::now();
+        let mut progress = Progress::new(start);
+        let mut show = |params: &str| progress.show(params);
         let request = Request {
             method,
             params,
             timeout: self.context.timeout,
             progress: if self.progress { Some(&mut show) } else { None },
         };
-        let start = Instant::now();
         let reply = self.caller.call(request);
+        progress.clear();
         self.context.output.detail(format_args!("{method} took {}", duration(start.elapsed())));
-        if shown {
-            let _ = write!(io::stderr(), "\r\u{1b}[K");
-        }
         let reply = reply?;
         match std::str::from_utf8(reply.as_bytes()) {
             Ok(result) => Ok(result.to_owned()),
@@ -115,18 +111,4 @@ impl Operations<'_> {
         }
         Err(endless())
     }
-}
-
-/// One line on the terminal, over the one before. Says whether there was anything to show.
-fn show_progress(params: &str) -> bool {
-    let Ok(params) = serde_json::from_str::<Value>(params) else { return false };
-    let done = params["progress"].as_f64();
-    let line = match (done, params["total"].as_f64().filter(|&total| total > 0.0)) {
-        (Some(done), Some(total)) => format!("{:>3.0} % ", (done / total * 100.0).clamp(0.0, 100.0)),
-        (Some(done), None) => format!("{done} "),
-        (None, _) => return false,
-    };
-    let message = params["message"].as_str().unwrap_or_default();
-    let _ = write!(io::stderr(), "\r\u{1b}[K{line}{}", one_line(message, 60));
-    true
 }

@@ -8,4 +8,5 @@ mod home;
 mod life;
 mod records;
 mod schemas;
+mod terminal;
 mod usage;
