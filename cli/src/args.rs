@@ -12,12 +12,19 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
+use drowse_runtime::record::Settings;
+use drowse_runtime::remote::Header;
 
+use crate::answers::Elicit;
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
 use crate::schema::expected::{Expected, Mode};
 use crate::target::{self, Target};
 use crate::text::shell_quoted;
+
+mod connect;
+
+pub(crate) use connect::{Connect, Variable};
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -26,7 +33,7 @@ pub(crate) enum Command {
     Info {
         session: SessionName,
     },
-    Connect(Connect),
+    Connect(Box<Connect>),
     Close {
         session: SessionName,
     },
@@ -93,7 +100,7 @@ pub(crate) enum Command {
     Show(String),
     /// A command on a server of its own, which it calls by a name as if it were a session.
     Once {
-        server: Once,
+        server: Box<Once>,
         command: Box<Self>,
     },
 }
@@ -121,7 +128,9 @@ pub(crate) enum Check {
 pub(crate) struct Once {
     pub(crate) name: SessionName,
     pub(crate) target: Target,
+    pub(crate) settings: Settings,
     pub(crate) env: Vec<Variable>,
+    pub(crate) headers: Vec<Header>,
     /// How it was given: what ends a line that uses it again.
     pub(crate) typed: String,
 }
@@ -138,33 +147,15 @@ pub(crate) struct Completion {
     pub(crate) with: Vec<(String, String)>,
 }
 
-/// What `connect` was given.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Connect {
-    pub(crate) target: Target,
-    pub(crate) name: Option<SessionName>,
-    /// Seconds; an explicit 0 is not the same as no flag.
-    pub(crate) idle_timeout: Option<u64>,
-    pub(crate) env: Vec<Variable>,
-    pub(crate) lazy: bool,
-}
-
-/// One `--env`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Variable {
-    /// `--env NAME`: the value that it has now.
-    Pinned(String),
-    /// `--env NAME=VALUE`.
-    Set(String, String),
-}
-
 /// The flags that every verb takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Globals {
     pub(crate) json: bool,
     pub(crate) verbose: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_chars: Option<usize>,
+    /// `--elicit`, which only commands that may be asked something take.
+    pub(crate) elicit: Option<Elicit>,
 }
 
 impl Globals {
@@ -219,7 +210,7 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
         (_, session) => command(verb, session, &matches)?,
     };
     let command = match server {
-        Some(server) => Command::Once { server, command: Box::new(command) },
+        Some(server) => Command::Once { server: Box::new(server), command: Box::new(command) },
         None => command,
     };
     Ok((command, globals))
@@ -363,11 +354,18 @@ fn once(
         return Ok(None);
     }
     let command = command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
-    let given = matches.get_one::<String>("server");
-    let env = variables(matches)?;
-    let (target, typed) = match (given, command.is_empty(), &split.session) {
-        (None, true, _) if env.is_empty() => return Ok(None),
-        (None, true, _) => return Err(Failure::usage("--env is for a server that is given with --server")),
+    let of_server = grammar::OF_SERVER.iter().find(|id| {
+        matches.value_source(id).is_some_and(|source| source == clap::parser::ValueSource::CommandLine)
+    });
+    let (target, typed) = match (matches.get_one::<String>("server"), command.is_empty(), &split.session) {
+        (None, true, _) => {
+            return match of_server {
+                None => Ok(None),
+                Some(flag) => Err(Failure::usage(format!(
+                    "--{flag} is about a server, and belongs to `connect`, or to one that is given with --server"
+                ))),
+            };
+        }
         (Some(given), true, None) => (target::once(given)?, format!("--server {}", shell_quoted(given))),
         (None, false, None) => {
             let typed: Vec<_> = command.iter().map(|word| shell_quoted(word)).collect();
@@ -380,15 +378,18 @@ fn once(
             return Err(Failure::usage(format!("two servers: {session}, and that of --server")));
         }
     };
+    let (settings, env) = (connect::for_once(matches)?, connect::variables(matches)?);
+    let headers = connect::headers(matches)?;
+    connect::check_command(&target, &settings, &headers)?;
     let name = session_name(&target.derived_name())?;
-    Ok(Some(Once { name, target, env, typed }))
+    Ok(Some(Once { name, target, settings, env, headers, typed }))
 }
 
 fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> Result<Command, Failure> {
     let required = |id: &str| matches.get_one::<String>(id).cloned().unwrap_or_default();
     let output = || matches.get_one::<String>("output").map(PathBuf::from);
     if verb.name == "connect" {
-        return connect(session, matches).map(Command::Connect);
+        return connect::read(session, matches).map(|connect| Command::Connect(Box::new(connect)));
     }
     if let Some(session) = session {
         return Ok(match verb.name {
@@ -446,32 +447,6 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
     }
 }
 
-fn connect(session: Option<SessionName>, matches: &ArgMatches) -> Result<Connect, Failure> {
-    let words: Vec<&String> = matches.get_many::<String>("server").into_iter().flatten().collect();
-    let mut name = session;
-    let mut servers = Vec::new();
-    for word in words {
-        if word.starts_with('@') {
-            if let Some(first) = &name {
-                return Err(Failure::usage(format!("two session names: {first} and {word}")));
-            }
-            name = Some(session_name(word)?);
-        } else {
-            servers.push(word.as_str());
-        }
-    }
-    let command: Vec<String> = matches.get_many::<String>("command").into_iter().flatten().cloned().collect();
-    let target = target::parse(&servers, command)?;
-    let idle_timeout = matches
-        .get_one::<String>("idle-timeout")
-        .map(|typed| seconds(typed).ok_or_else(|| {
-            Failure::usage(format!("--idle-timeout takes a number of seconds, or 90s, 10m, 2h, 1d; 0 means never; not `{typed}`"))
-        }))
-        .transpose()?;
-    let env = variables(matches)?;
-    Ok(Connect { target, name, idle_timeout, env, lazy: matches.get_flag("lazy") })
-}
-
 fn given(matches: &ArgMatches) -> Result<Given, Failure> {
     Ok(Given {
         words: matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect(),
@@ -511,27 +486,8 @@ fn with(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
     Ok(pairs)
 }
 
-/// Every `--env`.
-fn variables(matches: &ArgMatches) -> Result<Vec<Variable>, Failure> {
-    matches.get_many::<String>("env").into_iter().flatten().map(|typed| variable(typed)).collect()
-}
-
 fn session_name(typed: &str) -> Result<SessionName, Failure> {
     SessionName::new(typed).map_err(|error| Failure::usage(error.to_string()))
-}
-
-fn variable(typed: &str) -> Result<Variable, Failure> {
-    let (name, value) = match typed.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (typed, None),
-    };
-    if name.is_empty() || name.contains('\0') || name.contains(char::is_whitespace) {
-        return Err(Failure::usage(format!("--env takes NAME or NAME=VALUE, not `{typed}`")));
-    }
-    Ok(match value {
-        Some(value) => Variable::Set(name.to_owned(), value.to_owned()),
-        None => Variable::Pinned(name.to_owned()),
-    })
 }
 
 /// A duration that can be kept and added to an instant.
@@ -566,7 +522,15 @@ fn globals(matches: &ArgMatches, guess: Globals) -> Result<Globals, Failure> {
         verbose: guess.verbose || matches.get_flag("verbose"),
         timeout,
         max_chars,
+        elicit: elicit(matches)?,
     })
+}
+
+fn elicit(matches: &ArgMatches) -> Result<Option<Elicit>, Failure> {
+    match matches.try_get_one::<String>("elicit") {
+        Ok(Some(typed)) => Elicit::parse(typed).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn switched_on(variable: &str) -> bool {
@@ -598,6 +562,9 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
     match error.kind() {
         ErrorKind::UnknownArgument if grammar::is_later_flag(&argument) => {
             Failure::usage(format!("`{argument}` comes with a later release of drowse"))
+        }
+        ErrorKind::UnknownArgument if verb.name != "connect" && grammar::is_connect_flag(&argument) => {
+            Failure::usage(format!("unexpected flag `{argument}`: it belongs to `connect`")).with_hint(help)
         }
         ErrorKind::UnknownArgument => {
             let what = if argument.starts_with('-') { "flag" } else { "argument" };

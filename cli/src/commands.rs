@@ -1,5 +1,6 @@
 //! The commands, one module a group. Each turns checked arguments into calls of the runtime and a result on stdout.
 
+mod bulk;
 mod catalogue;
 mod complete;
 mod connect;
@@ -22,6 +23,7 @@ use drowse_runtime::caller::{Sessions, Wait};
 use drowse_runtime::home::SessionName;
 use signal_hook::consts::SIGXFSZ;
 
+use crate::answers::Elicit;
 use crate::args::{Command, Globals};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -43,6 +45,8 @@ pub(crate) use once::{GUARD_COMMAND, guard};
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) timeout: Option<Duration>,
+    /// Answers to a server's questions.
+    pub(crate) elicit: Option<Elicit>,
     /// Where the command has a server of its own: instead of the user's sessions.
     alone: Option<once::Alone>,
 }
@@ -85,9 +89,14 @@ impl Context {
 
 /// Does what the command line asked for.
 pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure> {
-    let context = Context { output: Output::new(globals), timeout: globals.timeout, alone: None };
+    let context = Context {
+        output: Output::new(globals),
+        timeout: globals.timeout,
+        elicit: globals.elicit.clone(),
+        alone: None,
+    };
     match command {
-        Command::Once { server, command } => once::run(context, server, *command),
+        Command::Once { server, command } => once::run(context, *server, *command),
         command => carry_out(command, &context),
     }
 }
@@ -113,7 +122,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),
         Command::Info { session } => sessions::info(context, &session),
-        Command::Connect(wanted) => connect::connect(context, wanted),
+        Command::Connect(wanted) => connect::connect(context, *wanted),
         Command::Restart { session } => connect::restart(context, &session),
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),
@@ -127,11 +136,15 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
 }
 
 /// The sessions of this user.
+/// All commands of a user's shells are one to the bridge: who answers a server's question need not be the process whose
+/// call it came from.
+const PRINCIPAL: &str = "cli";
+
 fn open() -> Result<Sessions, Failure> {
     // A limit on the size of files is an error to report, not a death by signal. Programs that are started have the
     // default again.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    Ok(Sessions::open()?)
+    Ok(Sessions::open()?.with_principal(PRINCIPAL))
 }
 
 /// Prints the result of a tool or a prompt, or saves its content to `output`.

@@ -7,6 +7,10 @@
 use clap::{Arg, ArgAction, Command};
 use drowse_runtime::suggest::nearest;
 
+mod details;
+
+use details::{CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, PROMPT_DETAILS};
+
 /// One verb of the command line.
 #[derive(Debug)]
 pub(crate) struct Verb {
@@ -37,7 +41,7 @@ pub(crate) const VERBS: &[Verb] = &[
         name: "connect",
         session: Session::Optional,
         about: "Create a session, or reconnect one, and start its server",
-        usage: "[flags] <file:entry> [@name]\n       drowse connect [flags] [@name] -- <command>…",
+        usage: "[flags] <url | file:entry | file> [@name]\n       drowse connect [flags] [@name] -- <command>…",
         details: CONNECT_DETAILS,
         build: connect,
     },
@@ -236,6 +240,12 @@ const VALUE_FLAGS: &[&str] = &[
     "--max-chars",
     "--idle-timeout",
     "--env",
+    "--header",
+    "-H",
+    "--cacert",
+    "--proxy",
+    "--keepalive",
+    "--on-expiry",
     "--output",
     "-o",
     "--lines",
@@ -244,6 +254,9 @@ const VALUE_FLAGS: &[&str] = &[
     "--with",
     "--schema",
     "--schema-mode",
+    "--elicit",
+    "--root",
+    "--sampling-command",
 ];
 
 /// Words that users of other releases may type, and that come later.
@@ -267,69 +280,8 @@ const LATER_VERBS: &[&str] = &[
 ];
 
 /// Flags that come later, likewise.
-const LATER_FLAGS: &[&str] = &[
-    "--insecure",
-    "--profile",
-    "--no-profile",
-    "--header",
-    "-H",
-    "--proxy",
-    "--proxy-bearer-token",
-    "--task",
-    "--detach",
-    "--auto-restart",
-    "--on-expiry",
-    "--keepalive",
-    "--cached",
-];
-
-const CONNECT_DETAILS: &str = "\
-The server is an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. Without @name a name \
-is derived from the entry or the command. On an existing name with the same target its settings stay, except those \
-given now.
-
-Asleep and awake:
-  --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
-  fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
-  An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
-  ends, a full period starts. `ping` counts. What the server sends by itself does not, nor do `drowse` (the list), \
-  `logs` and `close`.
-  --lazy registers the session and starts nothing; its first command does.
-
-The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so that the \
-session wakes the same from anywhere. Name others with --env.";
-
-const CALL_DETAILS: &str = "\
-Arguments:
-  key:=json     a number, boolean, null, array, object or string; what is not JSON is a string.
-                For a parameter declared as a string, id:=123 sends \"123\".
-  key=string    always a string
-  key=@file     the file's text, as a string (a string that starts with @: key:=@text)
-  {…}           the whole object
-  -             the whole object, from stdin (only then stdin is read)
-
-For key:=json values that could be meant as strings too, the tool's schema is asked for; then all arguments are checked \
-by it, and nothing is sent that does not fit. --check does so always, --no-check never. What a schema refers to is not \
-fetched, and one that cannot be checked by is no obstacle.
-
---schema names a file with what the tool was once (`tools-get <tool> --json`). The call is refused unless the tool is \
-still: with `compatible`, such that what is passed could be passed then: nothing else is required that was not, \
-and each argument is there and takes no less; with `strict`, the same name, description, input and output schema; \
-with `ignore`, anything.
-
-`drowse @name tools-call <tool> --help` shows what that tool takes.
-Exit status: 0, or 2 if the tool reports an error.";
-
-const PROMPT_DETAILS: &str = "\
-Arguments are those of tools-call (`drowse help tools-call`); the values of a prompt are strings, so n:=5 sends \"5\".
-One message is printed as it is, several each below its role.";
-
-const COMPLETE_DETAILS: &str = "\
-For example, for a prompt `review` with the arguments `language` and `style`, and a template `repo://{owner}/{name}`:
-  drowse @name complete prompt review language py
-  drowse @name complete prompt review style \"\" --with language=python
-  drowse @name complete resource repo://{owner}/{name} name dr --with owner=me
-Prints a value a line.";
+const LATER_FLAGS: &[&str] =
+    &["--profile", "--no-profile", "--proxy-bearer-token", "--task", "--detach", "--cached"];
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -349,6 +301,14 @@ pub(crate) fn is_later_verb(name: &str) -> bool {
 /// Whether a flag is known, but not in this release.
 pub(crate) fn is_later_flag(flag: &str) -> bool {
     LATER_FLAGS.contains(&flag.split_once('=').map_or(flag, |(name, _)| name))
+}
+
+/// Whether a flag is one of `connect`'s.
+pub(crate) fn is_connect_flag(flag: &str) -> bool {
+    let flag = flag.split_once('=').map_or(flag, |(name, _)| name);
+    let long = |arg: &Arg| arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
+    let short = |arg: &Arg| arg.get_short().is_some_and(|short| flag == format!("-{short}"));
+    connect(Command::new("connect")).get_arguments().any(|arg| long(arg) || short(arg))
 }
 
 /// The verb that somebody probably meant: a reversed name, a part of one, or a slip of the finger.
@@ -395,6 +355,16 @@ pub(crate) fn command(verb: &Verb) -> Command {
             line.trim_end().to_owned() + if verb.usage.contains("[flags]") { "" } else { " [flags]" },
         )
         .max_term_width(110);
+    let command = match verb.name {
+        // Those during which a server may ask (basic/patterns/mrtr, Supported Requests).
+        "tools-call" | "resources-read" | "prompts-get" => command.arg(value(
+            "elicit",
+            None,
+            "ANSWER",
+            "Answer the server's questions: accept-defaults, decline, or a JSON object (else: on the terminal)",
+        )),
+        _ => command,
+    };
     let command = (verb.build)(command);
     let command = if takes_server(verb) { once(command) } else { command };
     command
@@ -438,9 +408,51 @@ pub(crate) fn overview() -> String {
     text
 }
 
-fn connect(command: Command) -> Command {
+/// The flags that say how a server behind a URL is reached.
+fn for_urls(command: Command) -> Command {
     command
-        .arg(positional("server", "file:entry of an MCP configuration file").num_args(0..=2).hide(true))
+        .arg(
+            value(
+                "header",
+                Some('H'),
+                "'NAME: VALUE'",
+                "URL: send this header with every request; repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(value("cacert", None, "FILE", "URL: trust the certificate authorities in this PEM file too"))
+        .arg(switch("insecure", None, "URL: accept any certificate").overrides_with("no-insecure"))
+        .arg(switch("no-insecure", None, "Take --insecure back").overrides_with("insecure").hide(true))
+        .arg(value("proxy", None, "URL", "URL: reach the server through this proxy, not the environment's"))
+}
+
+/// The flags that say what answers a server's questions.
+fn for_questions(command: Command) -> Command {
+    command
+        .arg(
+            value(
+                "root",
+                None,
+                "DIR",
+                "Tell the server of this directory when it asks for roots; repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(value(
+            "sampling-command",
+            None,
+            "COMMAND",
+            "Let the server ask a language model through this shell command",
+        ))
+}
+
+fn connect(command: Command) -> Command {
+    let command = command
+        .arg(
+            positional("server", "URL, or file:entry of an MCP configuration file")
+                .num_args(0..=2)
+                .hide(true),
+        )
         .arg(value(
             "idle-timeout",
             None,
@@ -448,7 +460,24 @@ fn connect(command: Command) -> Command {
             "Let the server go after that long without use (600, 10m; 0: never)",
         ))
         .arg(variables("Pin another variable of your environment, or set one; repeatable"))
-        .arg(switch("lazy", None, "Register only; start the server with the first command"))
+        .arg(switch("lazy", None, "Register only; start the server with the first command"));
+    for_questions(for_urls(command))
+        .arg(value("keepalive", None, "DURATION", "Ping the server that often (0: never)"))
+        .arg(
+            switch("auto-restart", None, "Start a server that crashed or expired again in the background")
+                .overrides_with("no-auto-restart"),
+        )
+        .arg(switch("no-auto-restart", None, "Take it back").overrides_with("auto-restart").hide(true))
+        .arg(
+            value(
+                "on-expiry",
+                None,
+                "fresh|fail",
+                "When the server ended the session: begin a fresh one, or fail",
+            )
+            .value_parser(["fresh", "fail"])
+            .hide_possible_values(true),
+        )
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
@@ -466,14 +495,16 @@ pub(crate) fn takes_server(verb: &Verb) -> bool {
 
 /// The flags that describe the server of a single command.
 fn once(command: Command) -> Command {
-    const HEADING: &str = "Without a session";
-    command
-        .arg(
-            value("server", None, "SERVER", "A URL, file:entry, or \"command line\"; also: -- <command>…")
-                .help_heading(HEADING),
-        )
-        .arg(variables("Another variable for its command; repeatable").help_heading(HEADING))
+    let command = command
+        .next_help_heading("Without a session")
+        .arg(value("server", None, "SERVER", "A URL, file:entry, or \"command line\"; also: -- <command>…"))
+        .arg(variables("Another variable for its command; repeatable"));
+    for_questions(for_urls(command)).next_help_heading(None)
 }
+
+/// The flags beside `--server` that say something of a server, by their ids.
+pub(crate) const OF_SERVER: &[&str] =
+    &["env", "header", "cacert", "insecure", "no-insecure", "proxy", "root", "sampling-command"];
 
 fn variables(help: &'static str) -> Arg {
     value("env", None, "NAME[=VALUE]", help).action(ArgAction::Append)
@@ -525,63 +556,4 @@ fn output_file(help: &'static str) -> Arg {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_sound_and_agree_with_the_list_of_value_flags() {
-        let mut seen: Vec<String> = Vec::new();
-        for verb in VERBS {
-            let mut command = command(verb);
-            command.build();
-            command.clone().debug_assert();
-            for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
-                let names = arg.get_long().map(|long| format!("--{long}"));
-                for name in names.into_iter().chain(arg.get_short().map(|short| format!("-{short}"))) {
-                    assert_eq!(takes_value(&name), arg.get_action().takes_values(), "{} {name}", verb.name);
-                    seen.push(name);
-                }
-            }
-        }
-        for flag in VALUE_FLAGS.iter().copied() {
-            assert!(seen.iter().any(|name| name == flag), "{flag} belongs to no command");
-        }
-        for flag in LATER_FLAGS {
-            assert!(!seen.iter().any(|name| name == flag), "{flag} exists by now");
-        }
-        for later in LATER_VERBS {
-            assert!(verb(later).is_none(), "{later} exists by now");
-        }
-    }
-
-    #[test]
-    fn typos_reversed_names_and_habits_find_their_verb() {
-        for (typed, meant) in [
-            ("list-tools", "tools-list"),
-            ("call-tools", "tools-call"),
-            ("read-resources", "resources-read"),
-            ("tools_list", "tools-list"),
-            ("tool-list", "tools-list"),
-            ("toolslist", "tools-list"),
-            ("tools-lsit", "tools-list"),
-            ("tools-cal", "tools-call"),
-            ("conect", "connect"),
-            ("resart", "restart"),
-            ("tools", "tools-list"),
-            ("stop", "close"),
-        ] {
-            assert_eq!(similar_verb(typed), Some(meant), "{typed}");
-        }
-        for stranger in ["banana", "x", "list", "bridge-serv"] {
-            assert_eq!(similar_verb(stranger), None, "{stranger}");
-        }
-    }
-
-    #[test]
-    fn the_overview_names_every_visible_verb_and_no_hidden_one() {
-        let text = overview();
-        for verb in VERBS {
-            assert_eq!(text.contains(&format!(" {} ", verb.name)), !verb.about.is_empty(), "{}", verb.name);
-        }
-    }
-}
+mod tests;

@@ -47,6 +47,11 @@ impl Interrupt {
         self.reader.as_fd()
     }
 
+    /// Whether a signal has come.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.default.load(Ordering::SeqCst)
+    }
+
     /// No operation is under way any more: from now on a signal ends the process.
     pub(crate) fn release(&self) {
         self.default.store(true, Ordering::SeqCst);

@@ -3,6 +3,7 @@
 //! Reads top down: raw words, checked arguments, a command, a status. Nothing is set up that the command does not need:
 //! a call to an awake session is to cost little more than starting a process.
 
+mod answers;
 mod args;
 mod arguments;
 mod commands;
@@ -16,6 +17,7 @@ mod render;
 mod result;
 mod schema;
 mod target;
+mod terminal;
 mod text;
 
 use std::env;

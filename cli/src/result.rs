@@ -142,15 +142,10 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(result: &'a [u8]) -> Result<T, Failur
     serde_json::from_slice(result).map_err(|error| malformed(error.to_string()))
 }
 
-/// Refuses a result that is only half of one: the server wants input that this release cannot give.
+/// Refuses a result that is none: one that asks for input where none is taken, or of a type that is not known.
 pub(crate) fn check_complete(verdict: &Verdict<'_>) -> Result<(), Failure> {
     match verdict.result_type.as_deref() {
         None | Some("complete") => Ok(()),
-        Some("input_required") => Err(Failure::new(
-            Exit::Server,
-            "unsupported",
-            "the server asks for input to go on; answering it comes with a later release",
-        )),
         Some(other) => Err(malformed(format!("its type is `{other}`"))),
     }
 }
@@ -192,7 +187,7 @@ mod tests {
         check_complete(&verdict).unwrap();
         check_complete(&read(b"{}").unwrap()).unwrap();
         for (result, kind) in [
-            (&br#"{"resultType":"input_required"}"#[..], "unsupported"),
+            (&br#"{"resultType":"input_required"}"#[..], "invalid-answer"),
             (br#"{"resultType":"?"}"#, "invalid-answer"),
         ] {
             assert_eq!(check_complete(&read(result).unwrap()).unwrap_err().kind, kind);

@@ -5,6 +5,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use drowse_runtime::remote::{self, UrlError};
+
 use crate::error::{Exit, Failure};
 
 /// A server, as named on the command line.
@@ -12,15 +14,25 @@ use crate::error::{Exit, Failure};
 pub(crate) enum Target {
     /// `file:entry`.
     Entry { file: PathBuf, entry: String },
+    /// A whole file: all its entries.
+    File(PathBuf),
+    /// A server behind a URL, with its scheme.
+    Url(String),
     /// Words after `--`.
     Command { program: String, args: Vec<String> },
 }
 
 impl Target {
-    /// The name that its session gets: the entry's, or the package's, program's or script's.
+    /// The name that its session gets: the entry's, or the package's, program's or script's, or the host's.
     pub(crate) fn derived_name(&self) -> String {
+        let host;
         let source = match self {
             Self::Entry { entry, .. } => entry.as_str(),
+            Self::File(_) => "",
+            Self::Url(url) => {
+                host = remote::host_of(url).unwrap_or_default();
+                host_name(&host)
+            }
             Self::Command { program, args } => {
                 let stem = file_stem(program);
                 let launches = LAUNCHERS.contains(&stem) || stem.starts_with("python");
@@ -51,14 +63,20 @@ const LAUNCHERS: &[&str] = &[
     "docker",
 ];
 
+/// Words that say of a host only that it is one, or that it serves MCP.
+const HOST_WORDS: &[&str] = &["mcp", "www", "api", "server", "mcp-server", "remote", "sse"];
+
+/// What can be connected.
+const FORMS: &str =
+    "drowse connect https://… @name\ndrowse connect <file>:<entry> @name\ndrowse connect @name -- <command>…";
+
 /// Their first words, which are not the program either.
 const LAUNCHER_VERBS: &[&str] = &["run", "exec", "dlx", "x", "tool"];
 
 /// Reads what stands between `connect` and `--`, and after it.
 pub(crate) fn parse(servers: &[&str], mut command: Vec<String>) -> Result<Target, Failure> {
     match (servers, command.is_empty()) {
-        ([], true) => Err(Failure::usage("connect needs a server")
-            .with_hint("drowse connect mcp.json:entry @name\ndrowse connect @name -- <command>…")),
+        ([], true) => Err(Failure::usage("connect needs a server").with_hint(FORMS)),
         ([], false) => {
             let program = command.remove(0);
             if program.is_empty() {
@@ -87,6 +105,15 @@ fn once_form(
 ) -> Result<Target, Failure> {
     let named = server_form(word, exists);
     let line = match (&named, command_line(word)) {
+        // A program by its path, though not of the kind that is only found through one.
+        (Ok(Target::File(file)), _) if is_program(&file.to_string_lossy()) || is_program(&here(file)) => {
+            return Ok(Target::Command { program: here(file), args: Vec::new() });
+        }
+        (Ok(Target::File(file)), _) => {
+            let file = file.display();
+            return Err(Failure::usage(format!("{file} is a whole file, and one server is meant"))
+                .with_hint(format!("--server {file}:<entry>")));
+        }
         (Ok(_), _) => return named,
         (Err(_), Some(line)) => line,
         (Err(_), None) => {
@@ -105,6 +132,12 @@ fn once_form(
             _ => failure,
         }),
     }
+}
+
+/// A path as a command, which would be looked for elsewhere without a slash in it.
+fn here(file: &Path) -> String {
+    let path = file.to_string_lossy();
+    if path.contains('/') { path.into_owned() } else { format!("./{path}") }
 }
 
 /// The words of a command line, split at white space; quotes and backslashes as in a shell, which is not asked.
@@ -162,6 +195,9 @@ pub(crate) fn looks_like_server(word: &str) -> bool {
 
 /// One server form. An existing file wins over `host:port`.
 fn server_form(word: &str, exists: &dyn Fn(&Path) -> bool) -> Result<Target, Failure> {
+    if ["http://", "https://"].iter().any(|scheme| word.starts_with(scheme)) {
+        return url(word);
+    }
     for (at, _) in word.match_indices(':') {
         let (file, entry) = (&word[..at], &word[at + 1..]);
         if !file.is_empty() && exists(Path::new(file)) {
@@ -173,25 +209,32 @@ fn server_form(word: &str, exists: &dyn Fn(&Path) -> bool) -> Result<Target, Fai
         }
     }
     if exists(Path::new(word)) {
-        return Err(later(format!("connecting all entries of {word} at once comes with a later release"))
-            .with_hint(format!("one entry: drowse connect {word}:<entry>")));
+        return Ok(Target::File(PathBuf::from(word)));
     }
     if word.contains("://") || is_host(word) {
-        return Err(later(format!("`{word}` is a URL: servers over HTTP come with a later release"))
-            .with_hint("now: drowse connect mcp.json:entry @name, or drowse connect @name -- <command>…"));
+        return url(word);
     }
     let file = word.split_once(':').map_or(word, |(file, _)| file);
-    Err(Failure::new(Exit::Usage, "config", format!("there is no file `{file}`"))
-        .with_hint("drowse connect <file>:<entry> @name\ndrowse connect @name -- <command>…"))
+    Err(Failure::new(Exit::Usage, "config", format!("there is no file `{file}`")).with_hint(FORMS))
 }
 
-fn later(message: String) -> Failure {
-    Failure::new(Exit::Usage, "unsupported", message)
+fn url(word: &str) -> Result<Target, Failure> {
+    remote::complete_url(word).map(Target::Url).map_err(|error| match error {
+        // What is before the @ is not to be shown.
+        UrlError::Credentials => Failure::usage(error.to_string()),
+        error if word.contains('@') => Failure::usage(format!("not the URL of a server: {error}")),
+        error => Failure::usage(format!("`{word}` is not the URL of a server: {error}")),
+    })
 }
 
 /// `mcp.example.com`, `localhost:8080`, `[::1]/mcp`; not `mcp.json:entry` or `./mcp.json`.
 fn is_host(word: &str) -> bool {
-    let authority = word.split(['/', '?']).next().unwrap_or(word);
+    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
+    // `user:password@host`, to be told that this is not the place for it. `name@1.0` is a package.
+    let authority = match authority.rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => host,
+        _ => authority,
+    };
     if authority.starts_with('[') {
         return true;
     }
@@ -206,11 +249,24 @@ fn is_host(word: &str) -> bool {
         && host.split('.').all(|label| {
             !label.is_empty()
                 && !label.starts_with('-')
-                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                && label.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
         });
     let file_like =
         [".json", ".jsonc", ".json5", ".toml", ".yaml", ".yml"].iter().any(|end| host.ends_with(end));
     labels && !file_like && (host == "localhost" || host.contains('.') || port.is_some())
+}
+
+/// The part of a host that tells it from others: `mcp.apify.com` → `apify`. An address is taken whole.
+fn host_name(host: &str) -> &str {
+    let is_address = host.contains(':') || host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let labels: Vec<&str> = host.split('.').filter(|label| !label.is_empty()).collect();
+    match labels.as_slice() {
+        [names @ .., _top] if !names.is_empty() && !is_address => {
+            let telling = names.iter().find(|name| !HOST_WORDS.contains(name));
+            telling.or(names.last()).copied().unwrap_or(host)
+        }
+        _ => host,
+    }
 }
 
 /// `@scope/server-everything@1.2` → `server-everything`; `/opt/my.server.py` → `my.server`.
@@ -244,33 +300,58 @@ mod tests {
     #[test]
     fn an_existing_file_wins() {
         assert_eq!(form("mcp.json:files", &["mcp.json"]).unwrap(), entry("mcp.json", "files"));
+        assert_eq!(form("https://h.example/", &["https"]).unwrap(), Target::Url("https://h.example/".into()));
         assert_eq!(form("localhost:8080", &["localhost"]).unwrap(), entry("localhost", "8080"));
         assert_eq!(form("a:b:c", &["a:b"]).unwrap(), entry("a:b", "c"));
         assert_eq!(form("./x/mcp.json:a:b", &["./x/mcp.json"]).unwrap(), entry("./x/mcp.json", "a:b"));
     }
 
     #[test]
-    fn later_forms_say_so() {
-        for word in [
-            "https://mcp.example.com/mcp",
-            "http://127.0.0.1:99",
-            "mcp.example.com",
-            "localhost:8080",
-            "127.0.0.1:99/mcp",
-            "[::1]:80",
+    fn urls_with_and_without_a_scheme() {
+        for (word, url) in [
+            ("https://mcp.example.com/mcp", "https://mcp.example.com/mcp"),
+            ("http://10.0.0.7:99", "http://10.0.0.7:99"),
+            ("mcp.example.com", "https://mcp.example.com"),
+            ("mcp.example.com/a:b", "https://mcp.example.com/a:b"),
+            ("bücher.example:8443", "https://bücher.example:8443"),
+            ("my_host:8080/mcp", "https://my_host:8080/mcp"),
+            ("localhost", "http://localhost"),
+            ("localhost:8080", "http://localhost:8080"),
+            ("127.0.0.1:99/mcp", "http://127.0.0.1:99/mcp"),
+            ("[::1]:8080/mcp", "http://[::1]:8080/mcp"),
         ] {
-            let failure = form(word, &[]).unwrap_err();
-            assert_eq!(failure.kind, "unsupported", "{word}");
-            assert!(failure.message.contains("later release"), "{}", failure.message);
+            assert_eq!(form(word, &[]).unwrap(), Target::Url(url.into()), "{word}");
         }
-        let failure = form("mcp.json", &["mcp.json"]).unwrap_err();
-        assert_eq!(failure.kind, "unsupported");
-        assert!(failure.hint.as_deref().unwrap().contains("mcp.json:<entry>"));
+        assert_eq!(form("mcp.json", &["mcp.json"]).unwrap(), Target::File("mcp.json".into()));
+        assert_eq!(form("a.example:80", &["a.example:80"]).unwrap(), Target::File("a.example:80".into()));
+    }
+
+    #[test]
+    fn urls_that_are_none_say_why() {
+        for (word, says) in [
+            ("ftp://h/x", "`ftp://h/x` is not the URL of a server: drowse speaks http://"),
+            ("https://h:99999", "port"),
+            ("h.example:99999", "port"),
+            ("https://", "no host"),
+            ("https://me:hush@h/mcp", "-H 'Authorization"),
+            ("me:hush@h.example/mcp", "-H 'Authorization"),
+            ("ftp://me:hush@h", "not the URL of a server: drowse speaks"),
+            ("h.example/#x", "what follows #"),
+        ] {
+            let failure = form(word, &[]).expect_err(word);
+            assert_eq!(failure.kind, "usage", "{word}");
+            assert!(
+                failure.message.contains(says) && !failure.message.contains("hush"),
+                "{word}: {failure:?}"
+            );
+        }
     }
 
     #[test]
     fn missing_files_are_named() {
-        for word in ["mcp.json:files", "./mcp.json:files", "mcp.json", "conf/mcp.json", "servers"] {
+        for word in
+            ["mcp.json:files", "./mcp.json:files", "mcp.json", "conf/mcp.json", "servers", "pkg@1.2.3"]
+        {
             let failure = form(word, &[]).unwrap_err();
             assert_eq!(failure.kind, "config", "{word}");
             assert!(failure.message.contains("no file"), "{}", failure.message);
@@ -301,8 +382,7 @@ mod tests {
             once(r#"x 'a b' "c\"d" e\ f '' g"h"'i' "\n""#).unwrap(),
             command("x", &["a b", "c\"d", "e f", "", "ghi", "\\n"])
         );
-        for (word, kind) in
-            [("nothing", "config"), ("mcp.json", "unsupported"), ("x 'y", "usage"), ("", "config")]
+        for (word, kind) in [("nothing", "config"), ("mcp.json", "usage"), ("x 'y", "usage"), ("", "config")]
         {
             assert_eq!(once(word).unwrap_err().kind, kind, "{word}");
         }
@@ -321,6 +401,22 @@ mod tests {
         assert_eq!(named(&["npx"]), "npx");
         assert_eq!(named(&["żółw"]), "w");
         assert_eq!(named(&["…"]), "server");
+        for (url, name) in [
+            ("https://mcp.apify.com", "apify"),
+            ("https://api.githubcopilot.com/mcp/", "githubcopilot"),
+            ("https://example.com:8443", "example"),
+            ("https://my-app.vercel.app/mcp", "my-app"),
+            ("https://mcp.example.co.uk", "example"),
+            ("https://MCP.com", "mcp"),
+            ("http://localhost:8080", "localhost"),
+            ("http://127.0.0.1:1/mcp", "localhost"),
+            ("http://[::1]:80", "localhost"),
+            ("https://10.0.0.7", "10-0-0-7"),
+            ("https://[2001:db8::1]", "2001-db8-1"),
+            ("http://mcp:8000/mcp", "mcp"),
+        ] {
+            assert_eq!(Target::Url(url.into()).derived_name(), name, "{url}");
+        }
         assert_eq!(entry("mcp.json", "file system").derived_name(), "file-system");
         assert_eq!(entry("mcp.json", &"x".repeat(100)).derived_name().len(), 56);
     }

@@ -27,14 +27,14 @@ pub enum Frame<'a> {
     Oversize(Oversize<'a>),
 }
 
-/// What is known of a line that was longer than the limit.
+/// What is known of a line, or of an event's data, that was longer than the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Oversize<'a> {
     /// The id at the top of the message, byte for byte, if there was exactly one, valid and at most 256 bytes long.
     pub id: Option<&'a [u8]>,
     /// There was no method at the top: `id` is that of a request of ours.
     pub is_response: bool,
-    /// Length of the line without its end, in bytes.
+    /// Length of the line without its end, or of the data, in bytes.
     pub length: u64,
 }
 

@@ -260,6 +260,51 @@ pub fn unescape<'b>(raw: &[u8], out: &'b mut [u8]) -> Option<&'b str> {
     core::str::from_utf8(out.get(..length)?).ok()
 }
 
+/// The bytes of what `raw`, a JSON string with its quotes, stands for. They end early where it is no JSON string.
+pub fn text(raw: &[u8]) -> Text<'_> {
+    Text {
+        units: Units { inner: between_quotes(raw).unwrap_or_default() },
+        encoded: [0; 4],
+        at: 0,
+        length: 0,
+    }
+}
+
+/// Whether two JSON strings stand for the same text.
+pub(crate) fn same_text(one: &[u8], other: &[u8]) -> bool {
+    one == other || text(one).eq(text(other))
+}
+
+/// Iterator over the bytes of a text, see [`text`].
+#[derive(Clone, Debug)]
+pub struct Text<'a> {
+    units: Units<'a>,
+    /// The character of an escape: what is left of it is `at..length`.
+    encoded: [u8; 4],
+    at: usize,
+    length: usize,
+}
+
+impl Iterator for Text<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        if self.at == self.length {
+            match self.units.next_unit() {
+                Next::End | Next::Invalid => return None,
+                Next::Byte(byte) => return Some(byte),
+                Next::Char(char) => {
+                    self.at = 0;
+                    self.length = char.encode_utf8(&mut self.encoded).len();
+                }
+            }
+        }
+        let byte = self.encoded.get(self.at).copied();
+        self.at += 1;
+        byte
+    }
+}
+
 /// The number `raw` if it is an integer, written without fraction and exponent, that fits.
 #[must_use]
 pub fn as_u64(raw: &[u8]) -> Option<u64> {
@@ -323,6 +368,7 @@ fn between_quotes(raw: &[u8]) -> Option<&[u8]> {
 }
 
 /// Reads the inside of a string one byte or one escape at a time.
+#[derive(Clone, Debug)]
 struct Units<'a> {
     inner: &'a [u8],
 }

@@ -34,6 +34,12 @@ impl Keepalive {
         self.state = State::Heard(now);
     }
 
+    /// Whether an answer is owed.
+    #[must_use]
+    pub const fn is_asked(&self) -> bool {
+        matches!(self.state, State::Asked(_))
+    }
+
     /// Time has passed; early, late and repeated calls do no harm. Returns whether the server has become silent.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Instant) -> bool {

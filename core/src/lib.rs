@@ -8,8 +8,9 @@
 //! 3. sleep until [`poll_timeout`](server::Server::poll_timeout), or until something happens;
 //! 4. [`handle_timeout`](server::Server::handle_timeout); repeat.
 //!
-//! Around it: [`framing`] cuts a stream into lines, [`front`] reads what callers send, [`splice`] rewrites requests and
-//! answers on their way without copying them, [`message`] writes drowse's own, [`trace`] records and replays inputs, and
+//! Around it: [`framing`] cuts a stream into lines and [`sse`] one into events, [`front`] reads what callers send,
+//! [`splice`] rewrites requests and answers on their way without copying them, [`http`] says what the exchanges with a
+//! server behind a URL mean, [`message`] writes drowse's own, [`trace`] records and replays inputs, and
 //! [`activity`] is the table of what wakes a server. `docs/embedding.md` in the repository shows the whole loop.
 //!
 //! No input panics, loops, or recurses without bound.
@@ -22,11 +23,14 @@ extern crate std;
 extern crate self as drowse_core;
 
 pub mod activity;
+pub mod capabilities;
 pub mod crash;
 pub mod envelope;
 pub mod era;
 pub mod framing;
 pub mod front;
+pub mod held;
+pub mod http;
 pub mod json;
 pub mod keepalive;
 pub mod lifecycle;
@@ -40,6 +44,7 @@ pub mod shared;
 mod skim;
 pub mod span;
 pub mod splice;
+pub mod sse;
 pub mod time;
 pub mod trace;
 

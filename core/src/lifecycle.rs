@@ -142,6 +142,8 @@ pub struct Lifecycle {
     leaving: bool,
     /// Somebody wanted the server awake while it was being ended: it is started again.
     wanted: bool,
+    /// What is started takes the place of a session that the server ended, and nobody has been told.
+    renews: bool,
 }
 
 impl Lifecycle {
@@ -166,6 +168,7 @@ impl Lifecycle {
             leaving: false,
             retired: false,
             wanted: false,
+            renews: false,
         }
     }
 
@@ -378,6 +381,21 @@ impl Lifecycle {
             State::Stopping { .. } => self.handle_tree_gone(now, false),
             _ => {}
         }
+    }
+
+    /// The last run, of which only its record is known, was ended by the server.
+    pub const fn was_expired(&mut self) {
+        self.renews = true;
+    }
+
+    /// Whether a session that the server had ended was replaced by a fresh one; said once, as soon as that is ready.
+    #[must_use]
+    pub const fn poll_renewed(&mut self) -> bool {
+        let renewed = self.renews && self.is_ready();
+        if renewed {
+            self.renews = false;
+        }
+        renewed
     }
 
     /// The server is negotiated.
@@ -632,6 +650,7 @@ impl Lifecycle {
     }
 
     fn start(&mut self, background: bool) {
+        self.renews |= self.state == State::Resting(Rest::Expired);
         self.generation = self.generation.saturating_add(1);
         self.ended = false;
         self.served = false;

@@ -22,6 +22,9 @@ mod tests;
 /// The index that no slot has: wire ids with it belong to drowse's own messages.
 pub const OWN_INDEX: u16 = u16::MAX;
 
+/// What the wire id of a request that was issued anew has more than that of its [`Key`].
+pub const REISSUED: u64 = 1 << 48;
+
 /// Names a request: the index of its slot, and which of the slot's requests it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -37,13 +40,14 @@ impl Key {
         self.index as usize
     }
 
-    /// The id on the wire: an integer below 2^48, so every JSON reader keeps it exactly.
+    /// The id on the wire: an integer below 2^48, so every JSON reader keeps it exactly. A request that is issued anew
+    /// has one of its own, [`REISSUED`] more: a server that heard both must not take them for one.
     #[must_use]
     pub const fn wire(self) -> u64 {
         (self.generation as u64) << 16 | self.index as u64
     }
 
-    /// The key that a wire id names, whether or not it is in use.
+    /// The key that such a wire id names, whether or not it is in use.
     #[must_use]
     pub const fn from_wire(wire: u64) -> Option<Self> {
         let index = (wire & 0xffff) as u16;
@@ -105,11 +109,17 @@ pub enum Cause {
     NotPersisted,
     /// The last server was killed and is still there, so that no other may be started.
     Unkillable,
+    /// There is no connection to the server.
+    Unreachable,
+    /// The connection broke before the answer came.
+    ConnectionLost,
+    /// The server answered with a status of HTTP that is no answer.
+    Refused,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::TimedOut,
         Self::Cancelled,
         Self::ServerLost,
@@ -122,6 +132,9 @@ impl Cause {
         Self::InvalidAnswer,
         Self::NotPersisted,
         Self::Unkillable,
+        Self::Unreachable,
+        Self::ConnectionLost,
+        Self::Refused,
     ];
 
     /// The stable word for it (`kind`) in errors.
@@ -140,6 +153,8 @@ impl Cause {
             Self::InvalidAnswer => "invalid-answer",
             Self::NotPersisted => "not-persisted",
             Self::Unkillable => "unkillable",
+            Self::Unreachable | Self::ConnectionLost => "network",
+            Self::Refused => "http",
         }
     }
 }
@@ -187,11 +202,17 @@ struct Request {
     latest: Option<Instant>,
     /// It was issued anew once already, so it may have run before.
     reissued: bool,
+    /// A session that was gone sent it back once already.
+    sent_back: bool,
     /// Its place in the order of arrival.
     order: u64,
 }
 
 impl Request {
+    const fn wire(&self, key: Key) -> u64 {
+        key.wire() | if self.reissued { REISSUED } else { 0 }
+    }
+
     /// What is to be said of it when it fails while it is queued.
     const fn ran_while_queued(&self) -> Ran {
         if self.reissued { Ran::Unknown } else { Ran::No }
@@ -258,6 +279,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             deadline: ready.then(|| now.after(allowance.quiet.min(allowance.total))),
             latest: ready.then(|| now.after(allowance.total)),
             reissued: false,
+            sent_back: false,
             order: self.arrivals,
         };
         let key = self.slots.insert(request).ok_or(Full)?;
@@ -280,18 +302,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         self.await_deadline(earliest);
     }
 
-    /// The next request to send, in the order of arrival. It is *queued* until [`handle_sent`](Self::handle_sent).
+    /// The next request to send, with its wire id, in the order of arrival. It is *queued* until [`handle_sent`](Self::handle_sent).
     #[must_use]
-    pub fn poll_send(&mut self) -> Option<(Key, Method)> {
+    pub fn poll_send(&mut self) -> Option<(Key, u64, Method)> {
         if !self.ready {
             return None;
         }
         let (key, _) = self.slots.first(Which::Queued)?;
         let request = self.slots.get_mut(key)?;
         request.stage = Stage::Writing;
-        let method = request.method;
+        let (method, wire) = (request.method, request.wire(key));
         self.slots.unlink(Which::Queued, key);
-        Some((key, method))
+        Some((key, wire, method))
     }
 
     /// A request that drowse answers itself once the server is ready: takes the key back.
@@ -312,22 +334,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// repetition, or the server made it up).
     #[must_use]
     pub fn handle_answer(&mut self, wire: u64) -> Option<(Key, Method)> {
-        let key = Key::from_wire(wire)?;
-        let request = self.slots.get(key)?;
-        if !matches!(request.stage, Stage::Writing | Stage::Sent) {
-            return None;
-        }
-        let method = request.method;
+        let (key, request) = self.find(wire)?;
         self.release(key);
-        Some((key, method))
+        Some((key, request.method))
     }
 
     /// An answer with that wire id arrived that cannot be passed on.
     pub fn handle_bad_answer(&mut self, wire: u64, cause: Cause) {
-        if let Some(key) = Key::from_wire(wire)
-            && let Some(request) = self.slots.get(key)
-            && matches!(request.stage, Stage::Writing | Stage::Sent)
-        {
+        if let Some((key, _)) = self.find(wire) {
             self.fail(key, Failure { cause, ran: Ran::Unknown }, false);
         }
     }
@@ -335,14 +349,32 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// Progress with that token arrived: the request's time starts anew, up to its maximum.
     #[must_use]
     pub fn handle_progress(&mut self, now: Instant, wire: u64) -> Option<Key> {
-        let key = Key::from_wire(wire)?;
+        let (key, _) = self.find(wire)?;
         let request = self.slots.get_mut(key)?;
-        if !matches!(request.stage, Stage::Writing | Stage::Sent) {
-            return None;
+        if request.deadline.is_none() {
+            return Some(key);
         }
         let latest = request.latest.unwrap_or_else(|| now.after(request.allowance.total));
         request.deadline = Some(now.after(request.allowance.quiet).min(latest));
         Some(key)
+    }
+
+    /// The request waits for its caller, not for the server: its time stands still.
+    pub fn hold(&mut self, key: Key) {
+        self.stop_clock(key);
+    }
+
+    /// The caller did its part: the request's time starts anew.
+    pub fn release_held(&mut self, now: Instant, key: Key) {
+        let ready = self.ready;
+        let Some(request) = self.slots.get_mut(key) else { return };
+        if !ready || matches!(request.stage, Stage::Failing { .. }) {
+            return;
+        }
+        let deadline = now.after(request.allowance.quiet.min(request.allowance.total));
+        request.deadline = Some(deadline);
+        request.latest = Some(now.after(request.allowance.total));
+        self.await_deadline(Some(deadline));
     }
 
     /// The caller does not want the answer any more. The key comes back as a failure.
@@ -379,6 +411,57 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         }
     }
 
+    /// The server refused this one request, or the connection that carried it is gone.
+    pub fn handle_refused(&mut self, wire: u64, cause: Cause, ran: Ran) {
+        if let Some((key, request)) = self.find(wire) {
+            // The first time it may have run.
+            let ran = if request.reissued { Ran::Unknown } else { ran };
+            self.fail(key, Failure { cause, ran }, false);
+        }
+    }
+
+    /// The connection that carried this one request broke, so that it may have run: what only reads is put once more.
+    pub fn handle_broken(&mut self, wire: u64) {
+        let Some((key, request)) = self.find(wire) else { return };
+        if request.method.only_reads() && !request.reissued {
+            if let Some(request) = self.slots.get_mut(key) {
+                request.reissued = true;
+            }
+            self.requeue(key);
+        } else {
+            self.fail(key, Failure { cause: Cause::ConnectionLost, ran: Ran::Unknown }, false);
+        }
+    }
+
+    /// The server's session was gone before it looked at this one request. It waits for the next session; if that was
+    /// so before, it does not.
+    pub fn handle_sent_back(&mut self, wire: u64) {
+        let Some((key, request)) = self.find(wire) else { return };
+        if request.sent_back {
+            let ran = request.ran_while_queued();
+            self.fail(key, Failure { cause: Cause::Expired, ran }, false);
+        } else {
+            if let Some(request) = self.slots.get_mut(key) {
+                request.sent_back = true;
+            }
+            self.requeue(key);
+        }
+    }
+
+    /// Whether an answer to the request of that wire id is waited for.
+    #[must_use]
+    pub fn awaits(&self, wire: u64) -> bool {
+        self.find(wire).is_some()
+    }
+
+    /// The request that the server has under that wire id.
+    fn find(&self, wire: u64) -> Option<(Key, Request)> {
+        let key = Key::from_wire(wire & !REISSUED)?;
+        let request = self.slots.get(key)?;
+        let with_server = matches!(request.stage, Stage::Writing | Stage::Sent);
+        (with_server && request.wire(key) == wire).then_some((key, request))
+    }
+
     /// Fails whatever was never sent.
     pub fn fail_queued(&mut self, cause: Cause) {
         while let Some((key, request)) = self.slots.first(Which::Queued) {
@@ -410,7 +493,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
                 self.slots.get_mut(key)
             {
                 *notify = false;
-                return Some((key.wire(), failure.cause == Cause::TimedOut));
+                let timed_out = failure.cause == Cause::TimedOut;
+                let wire = self.slots.get(key).map_or(key.wire(), |request| request.wire(key));
+                return Some((wire, timed_out));
             }
             next = self.slots.after(key);
         }
@@ -472,7 +557,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         let Some(request) = self.slots.get_mut(key) else { return };
         request.stage = Stage::Queued;
         let order = request.order;
-        self.stop_clock(key);
+        // While the server is ready its time goes on: it was sent back, not forgotten.
+        if !self.ready {
+            self.stop_clock(key);
+        }
         let mut next = self.slots.first(Which::Queued);
         while let Some((found, request)) = next
             && request.order < order

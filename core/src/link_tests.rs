@@ -31,7 +31,7 @@ fn submit(link: &mut Small, method: Method) -> Key {
 /// A request that the kernel has taken.
 fn sent(link: &mut Small, method: Method) -> Key {
     let key = submit(link, method);
-    assert_eq!(link.poll_send(), Some((key, method)));
+    assert_eq!(link.poll_send(), Some((key, key.wire(), method)));
     link.handle_sent(key);
     key
 }
@@ -43,7 +43,7 @@ fn failures(link: &mut Small) -> Vec<(Key, Cause, Ran)> {
 }
 
 fn sends(link: &mut Small) -> Vec<Key> {
-    core::iter::from_fn(|| link.poll_send()).map(|(key, _)| key).collect()
+    core::iter::from_fn(|| link.poll_send()).map(|(key, ..)| key).collect()
 }
 
 fn deadline(link: &Small) -> Option<u64> {
@@ -58,7 +58,7 @@ fn a_request_goes_its_way() {
     let mut link = ready();
     let key = submit(&mut link, Method::ToolsCall);
     assert!(link.has_queued() && link.is_live(key));
-    assert_eq!(link.poll_send(), Some((key, Method::ToolsCall)));
+    assert_eq!(link.poll_send(), Some((key, key.wire(), Method::ToolsCall)));
     assert_eq!(link.poll_send(), None, "once");
     link.handle_sent(key);
     assert_eq!(link.handle_answer(key.wire()), Some((key, Method::ToolsCall)));
@@ -303,7 +303,7 @@ fn what_was_sent_fails_and_what_was_queued_stays() {
     let mut link = ready();
     let sent = sent(&mut link, Method::ToolsCall);
     let writing = submit(&mut link, Method::ToolsCall);
-    assert_eq!(link.poll_send(), Some((writing, Method::ToolsCall)));
+    assert_eq!(link.poll_send(), Some((writing, writing.wire(), Method::ToolsCall)));
     let queued = submit(&mut link, Method::ToolsCall);
     link.handle_lost();
     assert_eq!(failures(&mut link), [(sent, Cause::ServerLost, Ran::Unknown)]);
@@ -322,7 +322,7 @@ fn what_only_reads_is_issued_anew_once() {
     link.handle_lost();
     assert!(failures(&mut link).is_empty());
     link.handle_ready(at(5));
-    assert_eq!(link.poll_send(), Some((key, Method::ToolsList)));
+    assert_eq!(link.poll_send(), Some((key, key.wire() | REISSUED, Method::ToolsList)));
     link.handle_sent(key);
     link.handle_lost();
     assert_eq!(failures(&mut link), [(key, Cause::ServerLost, Ran::Unknown)]);
@@ -362,7 +362,7 @@ fn what_comes_again_keeps_its_place() {
         let key = link.submit(at(0), Method::ResourcesRead, allowance).unwrap();
         keys.push(key);
         if keys.len() < 4 {
-            assert_eq!(link.poll_send(), Some((key, Method::ResourcesRead)));
+            assert_eq!(link.poll_send(), Some((key, key.wire(), Method::ResourcesRead)));
         }
         if keys.len() < 3 {
             link.handle_sent(key);
@@ -450,7 +450,7 @@ fn fail_all_says_of_each_whether_it_may_have_run() {
 fn local_answers_take_the_key_back() {
     let mut link = ready();
     let key = submit(&mut link, Method::Info);
-    assert_eq!(link.poll_send(), Some((key, Method::Info)));
+    assert_eq!(link.poll_send(), Some((key, key.wire(), Method::Info)));
     link.poll_local(key);
     link.poll_local(key);
     assert!(!link.is_live(key));
@@ -466,4 +466,59 @@ fn keys_found_by_their_place() {
     for index in [key.index() + 1, 4, usize::from(OWN_INDEX), usize::MAX] {
         assert_eq!(link.key_at(index), None);
     }
+}
+
+// Requests that are exchanges of their own.
+
+#[test]
+fn a_broken_exchange_puts_what_only_reads_once_more_under_another_id() {
+    let mut link = ready();
+    let read = sent(&mut link, Method::ToolsList);
+    let call = sent(&mut link, Method::ToolsCall);
+    link.handle_broken(read.wire());
+    link.handle_broken(call.wire());
+    assert_eq!(failures(&mut link), [(call, Cause::ConnectionLost, Ran::Unknown)]);
+    assert_eq!(link.handle_answer(read.wire()), None, "nothing is with the server");
+    let again = read.wire() | REISSUED;
+    assert!(!link.awaits(again));
+    assert_eq!(link.poll_send(), Some((read, again, Method::ToolsList)));
+    assert!(link.awaits(again) && !link.awaits(read.wire()));
+    assert_eq!(link.handle_answer(read.wire()), None, "an answer to the first one");
+    link.handle_broken(again);
+    assert_eq!(failures(&mut link), [(read, Cause::ConnectionLost, Ran::Unknown)]);
+}
+
+#[test]
+fn a_request_that_is_put_again_keeps_its_time() {
+    let mut link = ready();
+    let key = sent(&mut link, Method::ToolsList);
+    let due = deadline(&link).unwrap();
+    link.handle_broken(key.wire());
+    let _ = link.poll_send();
+    link.handle_timeout(at(due));
+    assert_eq!(link.poll_cancelled(), Some((key.wire() | REISSUED, true)));
+    assert_eq!(failures(&mut link), [(key, Cause::TimedOut, Ran::Unknown)]);
+}
+
+#[test]
+fn a_session_that_is_gone_sends_a_request_back_once() {
+    let mut link = ready();
+    let key = sent(&mut link, Method::ToolsCall);
+    link.handle_sent_back(key.wire());
+    assert!(link.has_queued() && failures(&mut link).is_empty());
+    assert_eq!(link.poll_send(), Some((key, key.wire(), Method::ToolsCall)), "it never ran");
+    link.handle_sent_back(key.wire());
+    assert_eq!(failures(&mut link), [(key, Cause::Expired, Ran::No)]);
+}
+
+#[test]
+fn a_refused_exchange_says_why() {
+    let mut link = ready();
+    let key = sent(&mut link, Method::ToolsCall);
+    let waiting = submit(&mut link, Method::ToolsCall);
+    link.handle_refused(waiting.wire(), Cause::Refused, Ran::No);
+    link.handle_refused(key.wire(), Cause::Unreachable, Ran::No);
+    link.handle_refused(key.wire(), Cause::Refused, Ran::Unknown);
+    assert_eq!(failures(&mut link), [(key, Cause::Unreachable, Ran::No)], "and only once");
+    assert!(link.is_live(waiting), "what waits was not refused");
 }

@@ -2,6 +2,7 @@
 //!
 //! Payloads of others never pass through here: they are spliced, see [`crate::splice`].
 
+use crate::capabilities::ClientCapabilities;
 use crate::era::Revision;
 
 /// Who we are, as `clientInfo` and `serverInfo` say it.
@@ -180,11 +181,24 @@ pub fn decimal(value: u64, digits: &mut [u8; 20]) -> &[u8] {
     digits.get(20 - used..).unwrap_or_default()
 }
 
-/// Writes one of drowse's own messages, without a line end.
+/// Writes one of drowse's own messages, without a line end, as a client that can be asked for nothing.
 ///
 /// # Errors
 /// If the buffer is too small; [`OWN_MAX`] bytes are enough for an [`Identity`] of ordinary length.
 pub fn own(message: Own, identity: Identity, buffer: &mut [u8]) -> Result<&[u8], Overflow> {
+    own_with(message, identity, ClientCapabilities::default(), buffer)
+}
+
+/// Writes one of drowse's own messages, without a line end, as a client with these capabilities.
+///
+/// # Errors
+/// If the buffer is too small; [`OWN_MAX`] bytes are enough for an [`Identity`] of ordinary length.
+pub fn own_with(
+    message: Own,
+    identity: Identity,
+    capabilities: ClientCapabilities,
+    buffer: &mut [u8],
+) -> Result<&[u8], Overflow> {
     let mut w = Writer::new(buffer);
     w.raw(br#"{"jsonrpc":"2.0","#);
     match message {
@@ -201,14 +215,18 @@ pub fn own(message: Own, identity: Identity, buffer: &mut [u8]) -> Result<&[u8],
             implementation(&mut w, identity);
             w.raw(br#",""#);
             w.raw(META_CLIENT_CAPABILITIES.as_bytes());
-            w.raw(br#"":{}}}}"#);
+            w.raw(br#"":"#);
+            capabilities.write(&mut w);
+            w.raw(b"}}}");
         }
         Own::Initialize { id, revision } => {
             w.raw(br#""id":"#);
             w.number(id);
             w.raw(br#","method":"initialize","params":{"protocolVersion":""#);
             w.raw(revision.name().as_bytes());
-            w.raw(br#"","capabilities":{},"clientInfo":"#);
+            w.raw(br#"","capabilities":"#);
+            capabilities.write(&mut w);
+            w.raw(br#","clientInfo":"#);
             implementation(&mut w, identity);
             w.raw(b"}}");
         }
@@ -329,6 +347,33 @@ mod tests {
         assert_eq!(meta[META_PROTOCOL_VERSION], "2026-07-28");
         assert_eq!(meta[META_CLIENT_CAPABILITIES], serde_json::json!({}));
         assert_eq!(meta[META_CLIENT_INFO]["name"], US.name);
+    }
+
+    #[test]
+    fn what_we_can_be_asked_for_is_declared_in_both_eras() {
+        let revision = Revision::LATEST_MODERN;
+        let all =
+            ClientCapabilities { form: true, url: true, sampling: true, sampling_tools: true, roots: true };
+        for message in [Own::Initialize { id: 1, revision }, Own::Discover { id: u64::MAX, revision }] {
+            for (capabilities, wanted) in [
+                (ClientCapabilities::default(), serde_json::json!({})),
+                (
+                    all,
+                    serde_json::json!({
+                        "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}
+                    }),
+                ),
+            ] {
+                let mut buffer = [0; OWN_MAX];
+                let bytes = own_with(message, US, capabilities, &mut buffer).unwrap();
+                let params = serde_json::from_slice::<serde_json::Value>(bytes).unwrap()["params"].take();
+                let declared = match message {
+                    Own::Discover { .. } => &params["_meta"][META_CLIENT_CAPABILITIES],
+                    _ => &params["capabilities"],
+                };
+                assert_eq!(*declared, wanted);
+            }
+        }
     }
 
     #[test]

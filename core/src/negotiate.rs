@@ -31,8 +31,9 @@ use crate::time::{Duration, Instant, Reason, Timetable};
 pub struct Limits {
     /// From the start of the process to a negotiated server.
     pub connect: Duration,
-    /// An unanswered first question is joined by the other one after this time.
-    pub hedge: Duration,
+    /// An unanswered first question is joined by the other one after this time; `None`: it never is. Over HTTP silence
+    /// means nothing.
+    pub hedge: Option<Duration>,
     /// After an `InitializeResult` a `DiscoverResult` still wins for this long.
     pub verdict: Duration,
 }
@@ -41,7 +42,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(60),
-            hedge: Duration::from_secs(2),
+            hedge: Some(Duration::from_secs(2)),
             verdict: Duration::from_millis(500),
         }
     }
@@ -62,6 +63,12 @@ pub enum NegotiationError {
     Ended,
     /// What it answered is not a valid message, or is longer than the limit.
     InvalidAnswer,
+    /// It answered with this status of HTTP.
+    Http(u16),
+    /// There is no connection to it.
+    Unreachable,
+    /// The connection broke before it answered.
+    Broken,
 }
 
 impl fmt::Display for NegotiationError {
@@ -74,6 +81,9 @@ impl fmt::Display for NegotiationError {
             }
             Self::Ended => f.write_str("the server ended before it answered the handshake"),
             Self::InvalidAnswer => f.write_str("the server's answer to the handshake is not a valid message"),
+            Self::Http(status) => write!(f, "the server answered the handshake with HTTP status {status}"),
+            Self::Unreachable => f.write_str("the server cannot be reached"),
+            Self::Broken => f.write_str("the connection broke before the server answered the handshake"),
         }
     }
 }
@@ -103,6 +113,14 @@ enum State {
     },
     /// Legacy, and `notifications/initialized` is still to be sent.
     Confirming(Revision),
+    /// It was sent, and over HTTP nothing else is until it was taken.
+    Confirmed(Revision),
+    /// The server takes no POST where it is: it may speak the transport of 2024-11-05. `initialize` was refused with
+    /// this status.
+    OldTransport {
+        told: bool,
+        status: u16,
+    },
     Done(Revision),
     Failed(NegotiationError),
 }
@@ -140,6 +158,9 @@ pub struct Negotiation {
     initialize_id: Option<u64>,
     /// The first question was `initialize` and nothing else was to be tried: a server that died on the probe.
     straight: bool,
+    /// The server is one behind a URL.
+    http: bool,
+    old_tried: bool,
 }
 
 impl Negotiation {
@@ -159,14 +180,22 @@ impl Negotiation {
             legacy_offer: pin.offer(Era::Legacy),
             connect_by: now.after(limits.connect),
             // A pinned era has no second question, a straight start must not ask it.
-            hedge_at: (pin.era().is_none() && !straight).then(|| now.after(limits.hedge)),
+            hedge_at: limits.hedge.filter(|_| pin.era().is_none() && !straight).map(|hedge| now.after(hedge)),
             known_modern: false,
             discover_corrected: false,
             initialize_corrected: false,
             discover_ids: None,
             initialize_id: None,
             straight,
+            http: false,
+            old_tried: false,
         }
+    }
+
+    /// The same over HTTP: what was sent is waited for, and a refusal may mean another transport.
+    #[must_use]
+    pub const fn over_http(self) -> Self {
+        Self { http: true, ..self }
     }
 
     /// Has to be over by `at`: the limit is that of the start as a whole, not of each attempt.
@@ -187,6 +216,17 @@ impl Negotiation {
     pub const fn revision(&self) -> Option<Revision> {
         match self.state {
             State::Done(revision) => Some(revision),
+            _ => None,
+        }
+    }
+
+    /// The revision, as soon as it is settled.
+    #[must_use]
+    pub const fn agreed(&self) -> Option<Revision> {
+        match self.state {
+            State::Confirming(revision) | State::Confirmed(revision) | State::Done(revision) => {
+                Some(revision)
+            }
             _ => None,
         }
     }
@@ -216,7 +256,7 @@ impl Negotiation {
     pub fn poll_send(&mut self, id: impl Fn(Question) -> u64) -> Option<Own> {
         match self.state {
             State::Confirming(revision) => {
-                self.state = State::Done(revision);
+                self.state = if self.http { State::Confirmed(revision) } else { State::Done(revision) };
                 Some(Own::Initialized)
             }
             State::Asking | State::Verdict { .. } => {
@@ -234,7 +274,7 @@ impl Negotiation {
                     None
                 }
             }
-            State::Done(_) | State::Failed(_) => None,
+            State::Confirmed(_) | State::OldTransport { .. } | State::Done(_) | State::Failed(_) => None,
         }
     }
 
@@ -313,6 +353,89 @@ impl Negotiation {
             && wire == self.initialize_id
     }
 
+    /// Over HTTP: `notifications/initialized` was taken.
+    pub const fn handle_confirmed(&mut self) {
+        if let State::Confirmed(revision) = self.state {
+            self.state = State::Done(revision);
+        }
+    }
+
+    /// Over HTTP: a question was answered with a status that is no answer.
+    pub fn handle_status(&mut self, now: Instant, question: Question, wire: u64, status: u16) {
+        let error = NegotiationError::Http(status);
+        match (question, status) {
+            (_, 500..=599) if self.is_open() => self.state = State::Failed(error),
+            (Question::Discover, _) if self.discover_waits(Some(wire)) => self.discover_failed(error),
+            (Question::Initialize, 400 | 404 | 405)
+                if self.initialize_waits(Some(wire)) && !self.old_tried =>
+            {
+                self.initialize = Ask::Refused;
+                self.old_tried = true;
+                self.state = State::OldTransport { told: false, status };
+            }
+            (Question::Initialize, _) if self.initialize_waits(Some(wire)) => {
+                self.initialize_failed(now, error);
+            }
+            _ => {}
+        }
+    }
+
+    /// Over HTTP: the connection broke before that question was answered. There are servers that answer an unknown
+    /// method so.
+    pub fn handle_broken(&mut self, question: Question, wire: u64) {
+        match question {
+            Question::Discover if self.discover_waits(Some(wire)) => {
+                self.discover_failed(NegotiationError::Broken);
+            }
+            Question::Initialize if self.initialize_waits(Some(wire)) => {
+                self.state = State::Failed(NegotiationError::Broken);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the answer to the question of that wire id is waited for.
+    #[must_use]
+    pub fn awaits(&self, question: Question, wire: u64) -> bool {
+        match question {
+            Question::Discover => self.discover_waits(Some(wire)),
+            Question::Initialize => self.initialize_waits(Some(wire)),
+        }
+    }
+
+    /// Over HTTP: there is no connection.
+    pub const fn handle_unreachable(&mut self, error: NegotiationError) {
+        if !matches!(self.state, State::Done(_) | State::Failed(_)) {
+            self.state = State::Failed(error);
+        }
+    }
+
+    /// Whether the stream of the transport of 2024-11-05 is to be opened; said once.
+    #[must_use]
+    pub const fn poll_old_stream(&mut self) -> bool {
+        if let State::OldTransport { told: told @ false, .. } = &mut self.state {
+            *told = true;
+            return true;
+        }
+        false
+    }
+
+    /// That stream named the endpoint to post to.
+    pub fn handle_endpoint(&mut self) {
+        if matches!(self.state, State::OldTransport { told: true, .. }) {
+            self.state = State::Asking;
+            self.discover = Ask::Refused;
+            self.initialize = Ask::Queued;
+        }
+    }
+
+    /// There is no such stream: what `initialize` was refused with stands.
+    pub const fn handle_no_endpoint(&mut self) {
+        if let State::OldTransport { status, .. } = self.state {
+            self.state = State::Failed(NegotiationError::Http(status));
+        }
+    }
+
     /// The server ended, or closed its output.
     pub const fn handle_end(&mut self) {
         self.state = match self.state {
@@ -330,7 +453,8 @@ impl Negotiation {
         {
             self.conclude(outcome);
         }
-        if matches!(self.state, State::Asking) {
+        let waits = matches!(self.state, State::Asking | State::Confirmed(_) | State::OldTransport { .. });
+        if waits {
             if now >= self.connect_by {
                 self.state = State::Failed(NegotiationError::TimedOut);
             } else if self.hedge_at.is_some_and(|at| now >= at) {
@@ -352,6 +476,7 @@ impl Negotiation {
                 }
             }
             State::Verdict { until, .. } => table.set(Reason::Verdict, until),
+            State::Confirmed(_) | State::OldTransport { .. } => table.set(Reason::Connect, self.connect_by),
             State::Confirming(_) | State::Done(_) | State::Failed(_) => {}
         }
     }
@@ -481,7 +606,8 @@ impl Negotiation {
             self.state = State::Failed(error);
         } else {
             self.discover = Ask::Queued;
-            let until = now.after(self.limits.hedge).min(self.connect_by);
+            let until =
+                self.limits.hedge.map_or(self.connect_by, |hedge| now.after(hedge)).min(self.connect_by);
             self.state = State::Verdict { until, outcome: Err(error) };
         }
     }
@@ -515,6 +641,7 @@ impl Negotiation {
 
 /// One of the two questions of a negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Question {
     /// `server/discover`
     Discover,

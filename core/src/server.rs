@@ -14,14 +14,16 @@
 use crate::crash::CrashLog;
 use crate::envelope::{self, Message};
 use crate::era::{Era, Pin, Revision};
+use crate::http::exchange::{Carried, Verdict};
 use crate::json;
 use crate::keepalive::Keepalive;
 use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Unavailable};
-use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Slot};
+use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Ran, Slot};
 use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::span::Span;
+use crate::splice::RequestParts;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod exchange;
@@ -31,6 +33,10 @@ pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
 #[cfg(test)]
 #[path = "server_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod http_tests;
 
 /// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
 const KILL_GRACE: Duration = Duration::from_secs(10);
@@ -46,8 +52,12 @@ pub struct Config {
     pub limits: Limits,
     /// How long the server is kept, and how it is ended.
     pub lifecycle: lifecycle::Config,
+    /// How the server is reached.
+    pub transport: Transport,
     /// Ask a server that was silent for this long whether it is still there; `None` or zero: never.
     pub keepalive: Option<Duration>,
+    /// The same for a server behind a URL that keeps a session, which it may forget.
+    pub session_keepalive: Option<Duration>,
     /// What a request may take unless it says otherwise.
     pub allowance: Allowance,
 }
@@ -59,10 +69,24 @@ impl Default for Config {
             remembered: None,
             limits: Limits::default(),
             lifecycle: lifecycle::Config::default(),
+            transport: Transport::Stream,
             keepalive: None,
+            session_keepalive: None,
             allowance: Allowance { quiet: Duration::from_secs(300), total: Duration::from_secs(3600) },
         }
     }
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Transport {
+    /// A byte stream each way, to a process of ours.
+    #[default]
+    Stream,
+    /// HTTP: each request is an exchange of its own, see [`crate::http`]. The "tree" of such a server is the exchanges
+    /// that are under way: its input is closed by ending the session, and it is killed by breaking them off.
+    Http,
 }
 
 /// Why the last start failed.
@@ -96,7 +120,20 @@ pub struct Server<S> {
     gone_by: Option<Instant>,
     /// The server's input takes more: requests that it does not take stay queued.
     writable: bool,
+    /// Over HTTP: what is known of the link of this generation.
+    http: Http,
     now: Instant,
+}
+
+/// What belongs to one generation of a server behind a URL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Http {
+    /// The server gave a session.
+    session: bool,
+    /// All its messages come on one stream, as in 2024-11-05.
+    old: bool,
+    /// The stream on which it says what belongs to no request was asked for.
+    listening: bool,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
@@ -116,8 +153,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             connect_by: None,
             gone_by: None,
             writable: true,
+            http: Http::default(),
             now: Instant::ZERO,
         }
+    }
+
+    /// The last run, of which only its record is known, was ended by the server.
+    #[must_use]
+    pub const fn after_expiry(mut self) -> Self {
+        self.lifecycle.was_expired();
+        self
     }
 
     /// What a user is told.
@@ -136,6 +181,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     #[must_use]
     pub const fn revision(&self) -> Option<Revision> {
         self.revision
+    }
+
+    /// The revision that is agreed on, though the server may not be ready yet.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<Revision> {
+        self.revision.or_else(|| self.negotiation.as_ref().and_then(Negotiation::agreed))
     }
 
     /// The era to remember for its next start.
@@ -196,6 +247,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     pub fn cancel(&mut self, now: Instant, key: Key) {
         self.now = now;
         self.link.cancel(key);
+    }
+
+    /// A call is held: its caller was told what the server asks, and has all the time that it has for that. The call
+    /// stays in flight.
+    pub fn hold(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.hold(key);
+    }
+
+    /// Its caller waits for a held call again: the call's time starts anew.
+    pub fn release(&mut self, now: Instant, key: Key) {
+        self.now = now;
+        self.link.release_held(now, key);
     }
 
     /// Somebody wants the server awake, without an operation.
@@ -263,7 +327,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             self.start_error = None;
             self.writable = true;
             let straight = self.lifecycle.is_straight();
+            self.http = Http::default();
             let mut negotiation = Negotiation::new(now, pin, self.remembered, straight, limits);
+            if self.is_http() {
+                negotiation = negotiation.over_http();
+            }
             if let Some(at) = self.connect_by.filter(|_| straight) {
                 negotiation = negotiation.no_later_than(at);
             }
@@ -318,13 +386,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 self.handle_answer(frame, id, message)
             }
             Message::Error { id: None, .. } => Outcome::Ignored(Ignored::Unasked),
-            Message::Request { id, method, .. } => {
+            Message::Request { id, method, params, meta } => {
                 if self.revision.is_some_and(|revision| revision.era() == Era::Modern) {
                     Outcome::Ignored(Ignored::Forbidden)
                 } else if Method::from_json(method.of(frame)) == Method::Ping {
                     Outcome::Pong { id }
                 } else {
-                    Outcome::Decline { id, method }
+                    Outcome::Asked(RequestParts { id, method, params, meta })
                 }
             }
             Message::Notification { method, params, .. } => {
@@ -397,6 +465,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.now = now;
         self.lose();
         self.lifecycle.handle_expired();
+        self.settle();
     }
 
     /// The server refused the credentials, which proves that nothing ran.
@@ -406,6 +475,102 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         self.lose();
         self.negotiation = None;
         self.lifecycle.handle_unauthorized();
+    }
+
+    /// Over HTTP: the answer to `initialize` came with a session. To be told before that answer.
+    pub const fn handle_session(&mut self, now: Instant) {
+        self.now = now;
+        self.http.session = true;
+    }
+
+    /// Over HTTP: the stream of the transport of 2024-11-05 named the endpoint to post to.
+    pub fn handle_endpoint(&mut self, now: Instant) {
+        self.now = now;
+        if let Some(negotiation) = &mut self.negotiation {
+            self.http.old = true;
+            negotiation.handle_endpoint();
+        }
+    }
+
+    /// Over HTTP: what came of an exchange. `wire` is the id of the request that it carried, if it did.
+    ///
+    /// A session that is gone and credentials that are refused end the generation; other exchanges that are under way
+    /// have verdicts of their own, so they are waited for.
+    pub fn handle_verdict(&mut self, now: Instant, carried: Carried, wire: u64, verdict: Verdict) {
+        self.now = now;
+        let wire = match carried {
+            Carried::Question(_) | Carried::Request(_) => wire,
+            _ => u64::from(OWN_INDEX),
+        };
+        match verdict {
+            Verdict::Done => {
+                self.heard();
+                if carried == Carried::Message
+                    && let Some(negotiation) = &mut self.negotiation
+                {
+                    negotiation.handle_confirmed();
+                }
+            }
+            // Whatever was asked would have been answered there.
+            Verdict::Expired { .. } if carried == Carried::OldStream => self.handle_expired(now),
+            Verdict::Expired { ran } => {
+                match ran {
+                    Ran::No => self.link.handle_sent_back(wire),
+                    Ran::Unknown => self.link.handle_refused(wire, Cause::Expired, ran),
+                }
+                self.lifecycle.handle_expired();
+            }
+            Verdict::Unauthorized => {
+                self.link.handle_refused(wire, Cause::Unauthorized, Ran::No);
+                self.link.fail_queued(Cause::Unauthorized);
+                self.negotiation = None;
+                self.lifecycle.handle_unauthorized();
+            }
+            Verdict::Unreachable => {
+                self.link.handle_refused(wire, Cause::Unreachable, Ran::No);
+                if let Some(negotiation) = &mut self.negotiation {
+                    negotiation.handle_unreachable(NegotiationError::Unreachable);
+                }
+                self.lifecycle.handle_silent();
+            }
+            Verdict::Broken => {
+                self.link.handle_broken(wire);
+                if let (Some(negotiation), Carried::Question(question)) = (&mut self.negotiation, carried) {
+                    negotiation.handle_broken(question, wire);
+                }
+            }
+            Verdict::Refused { status, ran } => {
+                self.heard();
+                self.link.handle_refused(wire, Cause::Refused, ran);
+                if let Some(negotiation) = &mut self.negotiation {
+                    match carried {
+                        Carried::Question(question) => {
+                            negotiation.handle_status(now, question, wire, status);
+                        }
+                        Carried::OldStream => negotiation.handle_no_endpoint(),
+                        _ => {}
+                    }
+                }
+            }
+            Verdict::Invalid => self.handle_bad_answer(wire, Cause::InvalidAnswer),
+            Verdict::NoStream => {
+                if let (Some(negotiation), Carried::OldStream) = (&mut self.negotiation, carried) {
+                    negotiation.handle_no_endpoint();
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// Whether an answer with that wire id is waited for, be it to a caller's request or to a question of drowse's own.
+    #[must_use]
+    pub fn awaits(&self, wire: u64) -> bool {
+        if wire & 0xffff == u64::from(OWN_INDEX) {
+            self.negotiation.as_ref().is_some_and(|negotiation| negotiation.awaits(question_of(wire), wire))
+                || self.keepalive.is_asked()
+        } else {
+            self.link.awaits(wire)
+        }
     }
 
     /// Time has passed; early, late and repeated calls do no harm.
@@ -456,8 +621,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(own) = self.poll_negotiation() {
             return Some(Action::SendOwn(own));
         }
-        if let Some((id, timed_out)) = self.link.poll_cancelled() {
-            return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
+        if self.negotiation.as_mut().is_some_and(Negotiation::poll_old_stream) {
+            return Some(Action::OpenOldStream);
+        }
+        while let Some((id, timed_out)) = self.link.poll_cancelled() {
+            // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation).
+            if !(self.is_http() && self.revision.is_some_and(|revision| revision.era() == Era::Modern)) {
+                return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
+            }
         }
         if let Some(effect) = self.lifecycle.poll_effect() {
             return Some(match effect {
@@ -472,14 +643,21 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 Effect::Retire => Action::Retire,
             });
         }
+        if self.lifecycle.poll_renewed() {
+            return Some(Action::Renewed);
+        }
         // Only now: whoever hears of a failure and looks at the record finds what it came from.
         if let Some((key, failure)) = self.link.poll_failure() {
             self.lifecycle.end(self.now, false);
             return Some(Action::Fail { key, failure });
         }
         let revision = self.revision.filter(|_| self.lifecycle.is_ready())?;
+        if self.http.session && !self.http.listening && !self.http.old {
+            self.http.listening = true;
+            return Some(Action::Listen);
+        }
         if self.writable
-            && let Some((key, method)) = self.link.poll_send()
+            && let Some((key, wire, method)) = self.link.poll_send()
         {
             return Some(match method {
                 Method::Info => {
@@ -491,9 +669,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 // The question "does the server answer" is put in the server's own era.
                 Method::ServerPing => {
                     self.link.handle_sent(key);
-                    Action::SendOwn(alive_question(key.wire(), revision))
+                    Action::SendOwn(alive_question(wire, revision))
                 }
-                method => Action::Send { key, method, revision },
+                method => Action::Send { key, wire, method, revision },
             });
         }
         if self.keepalive.poll_question(self.now) {
@@ -570,6 +748,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 if self.lifecycle.is_negotiating() {
                     self.revision = Some(revision);
                     self.remembered = Some(revision.era());
+                    self.keepalive = Keepalive::new(if self.http.session {
+                        self.config.session_keepalive
+                    } else {
+                        self.config.keepalive
+                    });
                     self.keepalive.heard(self.now);
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
@@ -594,11 +777,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
         if self.lifecycle.is_stopping() {
             self.negotiation = None;
-            if self.revision.is_some() {
+            // Over HTTP every exchange that is under way has an end of its own.
+            if self.revision.is_some() && !self.is_http() {
                 self.revision = None;
                 self.link.handle_lost();
             }
         }
+    }
+
+    const fn is_http(&self) -> bool {
+        matches!(self.config.transport, Transport::Http)
     }
 }
 

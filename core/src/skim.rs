@@ -1,6 +1,7 @@
 //! Reads the little that can be known of a message that is not kept: its id, and whether it is an answer.
 //!
-//! Owns the incremental scanner behind [`Frame::Oversize`](crate::framing::Frame::Oversize) and behind the id in an
+//! Owns the incremental scanner behind [`Frame::Oversize`](crate::framing::Frame::Oversize),
+//! [`Event::Oversize`](crate::sse::Event::Oversize) and the id in an
 //! [`EnvelopeError`](crate::envelope::EnvelopeError). Bytes may come in any pieces. It follows strings and nesting and
 //! looks at the names at the top of the message; it does not validate what lies deeper, and keeps no more than the id.
 
@@ -109,6 +110,11 @@ impl Skim {
                 rest = after;
             }
         }
+    }
+
+    /// Number of bytes read.
+    pub(crate) const fn length(&self) -> u64 {
+        self.length
     }
 
     /// Number of bytes read, without a `\r` at the end: that belongs to the end of the line.
@@ -298,22 +304,28 @@ fn string_run(bytes: &[u8]) -> usize {
 }
 
 /// The first bytes of something, and whether that was all of it.
-struct Kept<const N: usize> {
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<const N: usize> {
     bytes: [u8; N],
     length: usize,
     whole: bool,
 }
 
 impl<const N: usize> Kept<N> {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { bytes: [0; N], length: 0, whole: true }
+    }
+
+    pub(crate) const fn clear(&mut self) {
+        self.length = 0;
+        self.whole = true;
     }
 
     fn push(&mut self, byte: u8) {
         self.extend(&[byte]);
     }
 
-    fn extend(&mut self, bytes: &[u8]) {
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             let Some(slot) = self.bytes.get_mut(self.length) else {
                 self.whole = false;
@@ -324,8 +336,13 @@ impl<const N: usize> Kept<N> {
         }
     }
 
+    /// What was kept, be it all or not.
+    pub(crate) fn kept(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
     /// All of it, or `None` if it was too long.
-    fn bytes(&self) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
         if self.whole { self.bytes.get(..self.length) } else { None }
     }
 }

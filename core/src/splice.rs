@@ -10,6 +10,10 @@ use crate::message::{self, Writer};
 use crate::method::Method;
 use crate::span::Span;
 
+mod interaction;
+
+pub use self::interaction::{NoAnswer, Shown, answer_question, input_required, refused};
+
 /// The most pieces that a message is cut into.
 pub const MAX_PIECES: usize = 24;
 

@@ -9,10 +9,12 @@
 
 use core::fmt;
 
+use crate::http::exchange::{Carried, Verdict};
 use crate::lifecycle::Exit;
-use crate::link::{Allowance, Key, Slot};
+use crate::link::{Allowance, Key, Ran, Slot};
 use crate::message::Writer;
 use crate::method::Method;
+use crate::negotiate::Question;
 use crate::server::{Action, Operation, Outcome, Refusal, Server};
 use crate::time::{Duration, Instant};
 
@@ -68,6 +70,19 @@ pub enum Input<'a> {
     Expired,
     /// [`Server::handle_unauthorized`]
     Unauthorized,
+    /// [`Server::handle_session`]
+    Session,
+    /// [`Server::handle_endpoint`]
+    Endpoint,
+    /// [`Server::handle_verdict`]
+    Verdict {
+        /// What the exchange carried.
+        carried: Carried,
+        /// The wire id of its request.
+        wire: u64,
+        /// What came of it.
+        verdict: Verdict,
+    },
     /// [`Server::handle_timeout`]
     Timeout,
     /// [`Server::poll_action`]
@@ -132,7 +147,7 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
     match *input {
         Input::Submit(Operation { method, allowance }) => {
             line.word("submit");
-            line.word(if method == Method::Other { UNKNOWN_METHOD } else { method.name() });
+            line.method(method);
             if let Some(Allowance { quiet, total }) = allowance {
                 line.duration(quiet);
                 line.duration(total);
@@ -182,6 +197,13 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
         Input::TreeGone => line.word("gone"),
         Input::Expired => line.word("expired"),
         Input::Unauthorized => line.word("unauthorized"),
+        Input::Session => line.word("session"),
+        Input::Endpoint => line.word("endpoint"),
+        Input::Verdict { carried, wire, verdict } => {
+            line.with_number("verdict", wire);
+            line.verdict(verdict);
+            line.carried(carried);
+        }
         Input::Timeout => line.word("timeout"),
         Input::Poll => line.word("poll"),
     }
@@ -198,11 +220,7 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
     let now = Instant::from_micros(words.number()?);
     let input = match words.word()? {
         b"submit" => {
-            let name = core::str::from_utf8(words.word()?).map_err(|_| ParseError)?;
-            let method = Method::from_name(name);
-            if name != method.name() && name != UNKNOWN_METHOD {
-                return Err(ParseError);
-            }
+            let method = words.method()?;
             let allowance = match words.0 {
                 Some(_) => Some(Allowance { quiet: words.duration()?, total: words.duration()? }),
                 None => None,
@@ -241,6 +259,11 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
         b"gone" => Input::TreeGone,
         b"expired" => Input::Expired,
         b"unauthorized" => Input::Unauthorized,
+        b"session" => Input::Session,
+        b"endpoint" => Input::Endpoint,
+        b"verdict" => {
+            Input::Verdict { wire: words.number()?, verdict: words.verdict()?, carried: words.carried()? }
+        }
         b"timeout" => Input::Timeout,
         b"poll" => Input::Poll,
         _ => return Err(ParseError),
@@ -275,6 +298,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::TreeGone => self.handle_tree_gone(now),
             Input::Expired => self.handle_expired(now),
             Input::Unauthorized => self.handle_unauthorized(now),
+            Input::Session => self.handle_session(now),
+            Input::Endpoint => self.handle_endpoint(now),
+            Input::Verdict { carried, wire, verdict } => self.handle_verdict(now, carried, wire, verdict),
             Input::Timeout => self.handle_timeout(now),
         }
         Output::None
@@ -296,6 +322,45 @@ impl Line<'_> {
         self.word(word);
         self.0.raw(b" ");
         self.0.number(number);
+    }
+
+    fn method(&mut self, method: Method) {
+        self.word(if method == Method::Other { UNKNOWN_METHOD } else { method.name() });
+    }
+
+    fn carried(&mut self, carried: Carried) {
+        self.word(match carried {
+            Carried::Question(Question::Discover) => "probe",
+            Carried::Question(Question::Initialize) => "initialize",
+            Carried::Request(_) => "request",
+            Carried::Message => "message",
+            Carried::Listening => "listening",
+            Carried::OldStream => "old-stream",
+            Carried::Goodbye => "goodbye",
+        });
+        if let Carried::Request(method) = carried {
+            self.method(method);
+        }
+    }
+
+    fn verdict(&mut self, verdict: Verdict) {
+        self.word(match verdict {
+            Verdict::Done => "done",
+            Verdict::Expired { .. } => "expired",
+            Verdict::Unauthorized => "unauthorized",
+            Verdict::Unreachable => "unreachable",
+            Verdict::Broken => "broken",
+            Verdict::Refused { .. } => "refused",
+            Verdict::Invalid => "invalid",
+            Verdict::NoStream => "no-stream",
+        });
+        if let Verdict::Expired { ran } | Verdict::Refused { ran, .. } = verdict {
+            self.word(ran.name());
+        }
+        if let Verdict::Refused { status, .. } = verdict {
+            self.0.raw(b" ");
+            self.0.number(u64::from(status));
+        }
     }
 
     /// Seconds and nanoseconds.
@@ -337,6 +402,50 @@ impl<'a> Words<'a> {
 
     fn signed(&mut self) -> Result<i32, ParseError> {
         crate::json::as_i64(self.word()?).and_then(|value| i32::try_from(value).ok()).ok_or(ParseError)
+    }
+
+    fn method(&mut self) -> Result<Method, ParseError> {
+        let name = core::str::from_utf8(self.word()?).map_err(|_| ParseError)?;
+        let method = Method::from_name(name);
+        if name == method.name() || name == UNKNOWN_METHOD { Ok(method) } else { Err(ParseError) }
+    }
+
+    fn carried(&mut self) -> Result<Carried, ParseError> {
+        Ok(match self.word()? {
+            b"probe" => Carried::Question(Question::Discover),
+            b"initialize" => Carried::Question(Question::Initialize),
+            b"request" => Carried::Request(self.method()?),
+            b"message" => Carried::Message,
+            b"listening" => Carried::Listening,
+            b"old-stream" => Carried::OldStream,
+            b"goodbye" => Carried::Goodbye,
+            _ => return Err(ParseError),
+        })
+    }
+
+    fn verdict(&mut self) -> Result<Verdict, ParseError> {
+        Ok(match self.word()? {
+            b"done" => Verdict::Done,
+            b"expired" => Verdict::Expired { ran: self.ran()? },
+            b"unauthorized" => Verdict::Unauthorized,
+            b"unreachable" => Verdict::Unreachable,
+            b"broken" => Verdict::Broken,
+            b"refused" => {
+                let ran = self.ran()?;
+                Verdict::Refused { ran, status: u16::try_from(self.number()?).map_err(|_| ParseError)? }
+            }
+            b"invalid" => Verdict::Invalid,
+            b"no-stream" => Verdict::NoStream,
+            _ => return Err(ParseError),
+        })
+    }
+
+    fn ran(&mut self) -> Result<Ran, ParseError> {
+        match self.word()? {
+            b"no" => Ok(Ran::No),
+            b"unknown" => Ok(Ran::Unknown),
+            _ => Err(ParseError),
+        }
     }
 
     fn key(&mut self) -> Result<Key, ParseError> {

@@ -54,9 +54,58 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
         ("gone", Input::TreeGone),
         ("expired", Input::Expired),
         ("unauthorized", Input::Unauthorized),
+        ("session", Input::Session),
+        ("endpoint", Input::Endpoint),
+        ("verdict 7 done message", verdict(Carried::Message, 7, Verdict::Done)),
+        (
+            "verdict 0 expired no request tools/call",
+            verdict(Carried::Request(Method::ToolsCall), 0, Verdict::Expired { ran: Ran::No }),
+        ),
+        (
+            "verdict 65535 refused unknown 502 probe",
+            verdict(
+                Carried::Question(Question::Discover),
+                65_535,
+                Verdict::Refused { status: 502, ran: Ran::Unknown },
+            ),
+        ),
         ("timeout", Input::Timeout),
         ("poll", Input::Poll),
     ]
+}
+
+fn verdict(carried: Carried, wire: u64, verdict: Verdict) -> Input<'static> {
+    Input::Verdict { carried, wire, verdict }
+}
+
+#[test]
+fn every_verdict_is_a_line() {
+    let mut buffer = [0; MAX_BESIDE_FRAME];
+    let verdicts = [
+        Verdict::Done,
+        Verdict::Expired { ran: Ran::Unknown },
+        Verdict::Unauthorized,
+        Verdict::Unreachable,
+        Verdict::Broken,
+        Verdict::Refused { status: u16::MAX, ran: Ran::No },
+        Verdict::Invalid,
+        Verdict::NoStream,
+    ];
+    let carried = [
+        Carried::Question(Question::Discover),
+        Carried::Question(Question::Initialize),
+        Carried::Message,
+        Carried::Listening,
+        Carried::OldStream,
+        Carried::Goodbye,
+    ];
+    for carried in carried.into_iter().chain(Method::all().map(Carried::Request)) {
+        for one in verdicts {
+            let input = verdict(carried, u64::MAX, one);
+            let line = write(Instant::from_micros(u64::MAX), &input, &mut buffer).unwrap();
+            assert_eq!(parse(line), Ok((Instant::from_micros(u64::MAX), input)));
+        }
+    }
 }
 
 #[test]
@@ -182,7 +231,7 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 24] = [
+    let pairs: [(Input<'_>, Direct); 27] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
@@ -213,6 +262,11 @@ fn each_input_does_what_its_method_does() {
         (Input::TreeGone, |server, now| server.handle_tree_gone(now)),
         (Input::Expired, |server, now| server.handle_expired(now)),
         (Input::Unauthorized, |server, now| server.handle_unauthorized(now)),
+        (Input::Session, |server, now| server.handle_session(now)),
+        (Input::Endpoint, |server, now| server.handle_endpoint(now)),
+        (verdict(Carried::Request(Method::ToolsCall), 0, Verdict::Broken), |server, now| {
+            server.handle_verdict(now, Carried::Request(Method::ToolsCall), 0, Verdict::Broken);
+        }),
         (Input::Timeout, |server, now| server.handle_timeout(now)),
         (Input::Poll, |server, _| {
             let _ = server.poll_action();

@@ -75,8 +75,8 @@ fn actions_are_logged() {
         Action::Spawn { generation: 1 },
         Action::SendOwn(Own::Ping { id: 1 }),
         Action::SendOwn(Own::Discover { id: 1, revision: Revision::LATEST_MODERN }),
-        Action::Send { key, method: Method::ToolsCall, revision: Revision::LATEST_LEGACY },
-        Action::Send { key, method: Method::ToolsList, revision: Revision::LATEST_LEGACY },
+        Action::Send { key, wire: key.wire(), method: Method::ToolsCall, revision: Revision::LATEST_LEGACY },
+        Action::Send { key, wire: key.wire(), method: Method::ToolsList, revision: Revision::LATEST_LEGACY },
         Action::AnswerInfo { key },
         Action::Fail { key, failure },
         Action::Fail { key, failure: Failure { ran: Ran::No, ..failure } },
@@ -84,6 +84,9 @@ fn actions_are_logged() {
         Action::Terminate,
         Action::Kill,
         Action::Retire,
+        Action::Renewed,
+        Action::Listen,
+        Action::OpenOldStream,
     );
 }
 

@@ -15,12 +15,13 @@ use std::collections::{HashMap, HashSet};
 
 use drowse_core::crash::CrashLog;
 use drowse_core::era::{Era, Pin, Revision};
+use drowse_core::http::exchange::{Carried, Verdict};
 use drowse_core::lifecycle::{self, Exit, PublicState};
-use drowse_core::link::{Allowance, Cause, Key, OWN_INDEX, Ran, Slot};
+use drowse_core::link::{Allowance, Cause, Key, OWN_INDEX, REISSUED, Ran, Slot};
 use drowse_core::message::Own;
 use drowse_core::method::Method;
-use drowse_core::negotiate::Limits;
-use drowse_core::server::{Action, Config, Operation, Outcome, Refusal, Server};
+use drowse_core::negotiate::{Limits, Question};
+use drowse_core::server::{Action, Config, Operation, Outcome, Refusal, Server, Transport};
 use drowse_core::time::{Duration, Instant, Reason};
 use drowse_core::trace::{self, Input, MAX_BESIDE_FRAME, Output};
 use proptest::prelude::*;
@@ -56,6 +57,12 @@ enum Step {
     TreeGone,
     Expired,
     Unauthorized,
+    Session,
+    Endpoint,
+    /// What came of the exchange of a request.
+    Verdict(usize, Verdict),
+    /// What came of an exchange of drowse's own.
+    OwnVerdict(Carried, Verdict),
     /// Time passes, and the timer fires, perhaps late.
     Pass(u64),
 }
@@ -157,6 +164,33 @@ fn millis() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0u64), 1..600u64, Just(2_000), 1_000..70_000u64, Just(60_000), Just(30 * 24 * 3_600_000),]
 }
 
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let ran = || prop_oneof![Just(Ran::No), Just(Ran::Unknown)];
+    prop_oneof![
+        3 => Just(Verdict::Done),
+        2 => ran().prop_map(|ran| Verdict::Expired { ran }),
+        1 => Just(Verdict::Unauthorized),
+        2 => Just(Verdict::Unreachable),
+        3 => Just(Verdict::Broken),
+        2 => (prop_oneof![Just(400), Just(404), Just(405), 300..600u16], ran())
+            .prop_map(|(status, ran)| Verdict::Refused { status, ran }),
+        1 => Just(Verdict::Invalid),
+        1 => Just(Verdict::NoStream),
+    ]
+}
+
+fn carried() -> impl Strategy<Value = Carried> {
+    prop_oneof![
+        3 => Just(Carried::Question(Question::Discover)),
+        3 => Just(Carried::Question(Question::Initialize)),
+        3 => Just(Carried::Message),
+        1 => Just(Carried::Request(Method::ServerPing)),
+        1 => Just(Carried::Listening),
+        1 => Just(Carried::OldStream),
+        1 => Just(Carried::Goodbye),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (method(), proptest::option::of(0..20_000u64)).prop_map(|(method, limit)| Step::Submit(method, limit)),
@@ -180,6 +214,10 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::TreeGone),
         1 => Just(Step::Expired),
         1 => Just(Step::Unauthorized),
+        1 => Just(Step::Session),
+        1 => Just(Step::Endpoint),
+        4 => (0..SLOTS, verdict()).prop_map(|(which, verdict)| Step::Verdict(which, verdict)),
+        3 => (carried(), verdict()).prop_map(|(carried, verdict)| Step::OwnVerdict(carried, verdict)),
         6 => millis().prop_map(Step::Pass),
     ]
 }
@@ -206,14 +244,22 @@ fn config() -> impl Strategy<Value = Config> {
     ];
     let remembered = prop_oneof![Just(None), Just(Some(Era::Legacy)), Just(Some(Era::Modern))];
     let keepalive = proptest::option::of(0..40u64);
-    (lifecycle, pin, remembered, keepalive).prop_map(|(lifecycle, pin, remembered, keepalive)| Config {
-        pin,
-        remembered,
-        limits: Limits::default(),
-        lifecycle,
-        keepalive: keepalive.map(Duration::from_secs),
-        allowance: Allowance { quiet: Duration::from_secs(10), total: Duration::from_secs(30) },
-    })
+    let transport = prop_oneof![Just(Transport::Stream), Just(Transport::Http)];
+    (lifecycle, pin, remembered, keepalive, transport).prop_map(
+        |(lifecycle, pin, remembered, keepalive, transport)| Config {
+            pin,
+            remembered,
+            limits: match transport {
+                Transport::Stream => Limits::default(),
+                Transport::Http => Limits { hedge: None, ..Limits::default() },
+            },
+            lifecycle,
+            transport,
+            keepalive: keepalive.map(Duration::from_secs),
+            session_keepalive: Some(Duration::from_secs(30)),
+            allowance: Allowance { quiet: Duration::from_secs(10), total: Duration::from_secs(30) },
+        },
+    )
 }
 
 /// What the adapter knows of a request.
@@ -223,8 +269,10 @@ struct Open {
     method: Method,
     /// It was given out and not taken by the kernel so far.
     writing: bool,
-    /// How often the kernel took it.
+    /// How often the kernel took it, save those of which it is proved that nothing came.
     sent: usize,
+    /// Its latest id on the wire.
+    wire: u64,
 }
 
 /// An adapter that keeps books, and may be made to lie.
@@ -356,6 +404,37 @@ impl Adapter {
             Step::Unauthorized => {
                 self.give(Input::Unauthorized);
             }
+            Step::Session => {
+                self.give(Input::Session);
+            }
+            Step::Endpoint => {
+                self.give(Input::Endpoint);
+            }
+            Step::Verdict(which, verdict) => {
+                let Some(open) = self.open[*which].as_mut() else { return };
+                let (wire, carried) = (open.wire, Carried::Request(open.method));
+                if self.machine.awaits(wire) {
+                    match verdict {
+                        Verdict::Done | Verdict::NoStream => {}
+                        Verdict::Unauthorized
+                        | Verdict::Unreachable
+                        | Verdict::Expired { ran: Ran::No }
+                        | Verdict::Refused { ran: Ran::No, .. } => {
+                            open.writing = false;
+                            open.sent = open.sent.saturating_sub(1);
+                        }
+                        _ => open.writing = false,
+                    }
+                }
+                self.give(Input::Verdict { carried, wire, verdict: *verdict });
+            }
+            Step::OwnVerdict(carried, verdict) => {
+                let wire = match self.question {
+                    Some(Own::Discover { id, .. } | Own::Initialize { id, .. } | Own::Ping { id }) => id,
+                    _ => 0,
+                };
+                self.give(Input::Verdict { carried: *carried, wire, verdict: *verdict });
+            }
             Step::Pass(millis) => {
                 self.now = now.after(Duration::from_millis(*millis));
                 self.timeout();
@@ -383,7 +462,14 @@ impl Adapter {
             self.drain();
         }
         if self.machine.state() == PublicState::Idle && before != PublicState::Idle {
-            let by_itself = matches!(step, Step::Exited(Exit::Status(0)) | Step::Expired | Step::TreeGone);
+            let by_itself = matches!(
+                step,
+                Step::Exited(Exit::Status(0))
+                    | Step::Expired
+                    | Step::TreeGone
+                    | Step::Verdict(..)
+                    | Step::OwnVerdict(..)
+            );
             assert!(by_itself || self.may_sleep(), "{step:?} made it idle");
         }
         self.log.push(format!("{:?}", self.machine.state()));
@@ -416,7 +502,7 @@ impl Adapter {
                 assert_eq!(Key::from_wire(key.wire()), Some(key));
                 let place = &mut self.open[key.index()];
                 assert!(place.is_none(), "{key:?} is given out while {place:?} is under way");
-                *place = Some(Open { key, method, writing: false, sent: 0 });
+                *place = Some(Open { key, method, writing: false, sent: 0, wire: key.wire() });
             }
             Output::Submitted(Err(refusal)) => {
                 assert_eq!(format!("{:?}", self.machine), before, "a refusal changes nothing");
@@ -453,7 +539,10 @@ impl Adapter {
                 _ => return,
             },
             Frame::Answer(which, body) => match self.key(*which) {
-                Some(key) => id(key.wire().to_string(), *body),
+                Some(_) => {
+                    let open = self.open[*which].as_ref().expect("it is open");
+                    id(open.wire.to_string(), *body)
+                }
                 None => return,
             },
             Frame::Guess(wire, body) => id(wire.to_string(), *body),
@@ -498,7 +587,7 @@ impl Adapter {
             let Output::Action(Some(action)) = self.give(Input::Poll) else { return };
             self.log.push(format!("{action:?}"));
             match action {
-                Action::Send { key, method, .. } => {
+                Action::Send { key, wire, method, .. } => {
                     let honest = self.honest;
                     let open = self.open[key.index()].as_mut().expect("it is under way");
                     assert_eq!((open.key, open.method), (key, method));
@@ -506,17 +595,19 @@ impl Adapter {
                     let limit = usize::from(method.only_reads());
                     assert!(open.sent <= limit, "{method:?} was sent {} times before", open.sent);
                     open.writing = true;
+                    open.wire = wire;
                     if honest {
                         self.sent(key.index());
                     }
                 }
                 Action::SendOwn(own) => match own {
                     Own::Discover { id, .. } | Own::Initialize { id, .. } | Own::Ping { id } => {
-                        if let Some(key) = Key::from_wire(id) {
+                        if let Some(key) = Key::from_wire(id & !REISSUED) {
                             let open = self.open[key.index()].as_mut().expect("it is under way");
                             assert_eq!((open.key, open.method), (key, Method::ServerPing));
                             assert!(open.sent <= 1);
                             open.sent += 1;
+                            open.wire = id;
                         } else {
                             self.question = Some(own);
                         }

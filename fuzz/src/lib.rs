@@ -14,6 +14,10 @@
 #[path = "../../core/tests/wire/oracle.rs"]
 mod oracle;
 
+#[allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a target fails by panicking")]
+#[path = "../../core/tests/wire/events.rs"]
+mod events;
+
 #[allow(clippy::expect_used, reason = "a target fails by panicking")]
 mod facade;
 #[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
@@ -23,8 +27,8 @@ mod front;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 4] =
-    [("envelope", envelope), ("framing", framing), ("facade", facade), ("front", front)];
+pub const TARGETS: [(&str, Target); 5] =
+    [("envelope", envelope), ("framing", framing), ("facade", facade), ("front", front), ("sse", sse)];
 
 /// `data` as a trace of the facade's inputs.
 pub fn facade(data: &[u8]) {
@@ -46,17 +50,39 @@ pub fn envelope(data: &[u8]) {
     }
 }
 
-/// `data` as a stream of lines, behind a head that says how it arrives: the limit, the size of the buffer, the number of
-/// pieces (up to 15), and the size of each.
+/// `data` as a stream of lines, see [`Arrival`].
 pub fn framing(data: &[u8]) {
-    let [limit, buffer, count, ref rest @ ..] = *data else { return };
-    let count = usize::from(count & 0x0f).min(rest.len());
-    let (pieces, stream) = rest.split_at(count);
-    let limit = usize::from(limit);
-    // What the buffer lacks or has over the limit matters most.
-    let buffer = (limit + usize::from(buffer)).saturating_sub(128);
+    let Some(Arrival { stream, limit, buffer, pieces }) = Arrival::read(data) else { return };
     oracle::framing(stream, limit, buffer, pieces);
     oracle::framing(stream, limit, limit, pieces);
+}
+
+/// `data` as a stream of server-sent events, see [`Arrival`].
+pub fn sse(data: &[u8]) {
+    let Some(Arrival { stream, limit, buffer, pieces }) = Arrival::read(data) else { return };
+    events::sse(stream, limit, buffer, pieces);
+    events::sse(stream, limit, limit + 1, pieces);
+}
+
+/// A stream behind a head that says how it arrives: the limit, the size of the buffer, the number of pieces (up to 15),
+/// and the size of each.
+struct Arrival<'a> {
+    stream: &'a [u8],
+    limit: usize,
+    buffer: usize,
+    pieces: &'a [u8],
+}
+
+impl<'a> Arrival<'a> {
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let [limit, buffer, count, ref rest @ ..] = *data else { return None };
+        let count = usize::from(count & 0x0f).min(rest.len());
+        let (pieces, stream) = rest.split_at(count);
+        let limit = usize::from(limit);
+        // What the buffer lacks or has over the limit matters most.
+        let buffer = (limit + usize::from(buffer)).saturating_sub(128);
+        Some(Self { stream, limit, buffer, pieces })
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +105,7 @@ mod tests {
                 // Longer ones would take more time than they are worth.
                 for at in 0..data.len().min(600) {
                     target(&data[..at]);
-                    for byte in [0, b'\n', b'"', b'\\', b'}', data[at] ^ 0x01, data[at] ^ 0x80] {
+                    for byte in [0, b'\n', b'\r', b'"', b'\\', b'}', data[at] ^ 0x01, data[at] ^ 0x80] {
                         let mut changed = data.clone();
                         changed[at] = byte;
                         target(&changed);

@@ -293,10 +293,10 @@ impl Adapter {
                     to_server(bytes);
                 }
             }
-            Action::Send { key, method, revision } => {
+            Action::Send { key, wire, method, revision } => {
                 let Some(pending) = self.desk.pending.get(key.index()).copied().flatten() else { return };
                 let frame = pending.frame.get();
-                match splice::request(frame, &pending.parts, key.wire(), method.wants_progress(), revision) {
+                match splice::request(frame, &pending.parts, wire, method.wants_progress(), revision) {
                     Ok(pieces) => {
                         if spliced(Do::ToServer, &pieces, frame, b"") {
                             self.server.put(now, Input::Sent(key));
@@ -305,6 +305,8 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
+            // Only over HTTP.
+            Action::Renewed | Action::Listen | Action::OpenOldStream => {}
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];
@@ -396,7 +398,7 @@ impl Desk {
                     to_server(bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
+            Outcome::Asked(RequestParts { id, method, .. }) => {
                 board::checksum(method.len() as u64);
                 let declined = message::error(Some(id.of(frame)), -32601, "not supported", None, &mut buffer);
                 if let Ok(bytes) = declined {

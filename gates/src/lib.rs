@@ -9,6 +9,7 @@
 
 mod adapter;
 mod board;
+mod held;
 mod surface;
 mod traced;
 
@@ -48,6 +49,7 @@ pub extern "C" fn drowse_run() {
             && !LEAN
         {
             surface::read_all(bytes.get(..length).unwrap_or_default());
+            held::read(bytes.get(..length).unwrap_or_default());
         }
     }
     board::sizes(&[

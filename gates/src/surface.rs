@@ -10,6 +10,7 @@ use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Pin, Revision};
 use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::http::headers;
 use drowse_core::json;
 use drowse_core::lifecycle::PublicState;
 use drowse_core::link::Slot;
@@ -20,6 +21,7 @@ use drowse_core::server::{Action, Config, Operation, Outcome, Server};
 use drowse_core::shared::Shared;
 use drowse_core::span::Span;
 use drowse_core::splice::{Pieces, RequestParts, request};
+use drowse_core::sse::{Event, EventDecoder};
 use drowse_core::time::{Duration, Instant};
 use drowse_core::trace::{self, Input, Output};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
@@ -30,7 +32,9 @@ use crate::board::{self, MESSAGE};
 pub fn read_all(bytes: &[u8]) {
     documents(bytes);
     strings(bytes);
+    mirrored(bytes);
     lines(bytes);
+    events(bytes);
     times(bytes);
     shared(bytes);
     traced(bytes);
@@ -69,6 +73,32 @@ fn documents(bytes: &[u8]) {
     text(&NegotiationError::Refused(json::as_i64(bytes).unwrap_or(-1)));
     text(&NegotiationError::Ended);
     board::checksum(u64::from(envelope::is_id(bytes)));
+}
+
+/// The bytes as a list of tools, as a tool, and as the parameters of a call.
+fn mirrored(bytes: &[u8]) {
+    let span = Span::new(0, bytes.len());
+    for tool in headers::tools(bytes, span) {
+        board::checksum(tool.span.len() as u64);
+        if let Some(fault) = tool.fault {
+            text(&fault);
+        }
+    }
+    board::checksum(u64::from(headers::check(bytes, span).is_ok() || headers::is_plain(bytes)));
+    let mut out = [0; 64];
+    let mut w = Writer::new(&mut out);
+    for annotation in headers::annotations(bytes, span) {
+        board::checksum((annotation.header().len() + annotation.path().len()) as u64);
+        annotation.write_name(bytes, &mut w);
+        if let Some(value) = annotation.argument(bytes, bytes, span) {
+            board::checksum(value.len() as u64);
+        }
+    }
+    let name = headers::name(Method::from_json(bytes), bytes, span).unwrap_or(span);
+    if let Err(error) = headers::write_value(name.of(bytes), &mut w) {
+        text(&error);
+    }
+    board::checksum(w.finish().map_or(0, |written| written.len() as u64));
 }
 
 fn strings(bytes: &[u8]) {
@@ -128,6 +158,46 @@ fn frame_seen(frame: Frame<'_>) {
         Frame::Line(line) => line.len() as u64,
         Frame::Oversize(line) => line.length + line.id.map_or(0, <[u8]>::len) as u64,
     });
+}
+
+/// The same with server-sent events; the bytes come over two connections.
+fn events(bytes: &[u8]) {
+    let mut store = [0; 3 * MESSAGE];
+    let (small, big) = store.split_at_mut(16);
+    let mut bigger = Some(big);
+    let mut decoder = EventDecoder::new(small, MESSAGE);
+    for _ in 0..2 {
+        let mut rest = bytes;
+        loop {
+            if decoder.wants_room().is_some()
+                && let Some(buffer) = bigger.take()
+            {
+                let _ = decoder.replace_buffer(buffer);
+            }
+            let mut taken = 0;
+            for (slot, byte) in decoder.space().iter_mut().zip(rest) {
+                *slot = *byte;
+                taken += 1;
+            }
+            decoder.filled(taken);
+            rest = rest.get(taken..).unwrap_or_default();
+            while let Some(event) = decoder.poll_event() {
+                board::checksum(match event {
+                    Event::Message { name, data } => (name.len() + data.len()) as u64,
+                    Event::Primed => 1,
+                    Event::Oversize(event) => event.length + event.id.map_or(0, <[u8]>::len) as u64,
+                });
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        board::checksum((decoder.pending() + decoder.buffer_len()) as u64);
+        board::checksum(decoder.last_event_id().map_or(0, <[u8]>::len) as u64);
+        board::checksum(decoder.retry().map_or(0, |retry| retry.as_secs()));
+        board::checksum(u64::from(decoder.last_event_id_is_too_long() || decoder.is_amid_event()));
+        decoder.restart();
+    }
 }
 
 /// A machine that tasks share; the bytes come as a line of its server.

@@ -11,7 +11,8 @@ use drowse_core::era::Pin;
 use serde_json::{Map, Value};
 
 use crate::expand::ExpandError;
-use crate::record::{DEFAULT_MAX_TIMEOUT_MS, Settings};
+use crate::record::{DEFAULT_MAX_TIMEOUT_MS, OnExpiry, Settings};
+use crate::remote::{self, CertificateError, HeaderError, ProxyError, UrlError};
 use crate::suggest::nearest;
 
 /// The largest file that is read.
@@ -81,18 +82,74 @@ pub enum ConfigError {
         want: &'static str,
     },
     /// The entry names neither a command nor a URL.
-    #[error("entry `{entry}` of {} has no `command`", path.display())]
-    NoCommand {
+    #[error("entry `{entry}` of {} has neither `command` nor `url`", path.display())]
+    NoServer {
         /// The path.
         path: PathBuf,
         /// The entry.
         entry: String,
     },
-    /// The entry is a remote server.
-    #[error("`{url}` is a remote server: this release runs commands only, URLs come with the next one")]
-    UrlsComeLater {
-        /// The URL.
-        url: String,
+    /// The entry names two servers.
+    #[error("entry `{entry}` of {} has both `{first}` and `{second}`: leave out the one that is not meant", path.display())]
+    TwoServers {
+        /// The path.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+        /// One member.
+        first: &'static str,
+        /// Another.
+        second: &'static str,
+    },
+    /// The entry's transport does not go with its other members.
+    #[error("entry `{entry}` of {} is said to be `{kind}`, but has a `{member}`", path.display())]
+    OtherTransport {
+        /// The path.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+        /// What its `type` says.
+        kind: String,
+        /// The member.
+        member: &'static str,
+    },
+    /// Not the URL of a server.
+    #[error("{place}: {source}")]
+    Url {
+        /// Where it stands.
+        place: String,
+        /// Why.
+        source: UrlError,
+    },
+    /// Not a header that can be sent.
+    #[error("{place}: {source}")]
+    Header {
+        /// Where it stands.
+        place: String,
+        /// Why.
+        source: HeaderError,
+    },
+    /// Not the URL of a proxy.
+    #[error("{place}: {source}")]
+    Proxy {
+        /// Where it stands.
+        place: String,
+        /// Why.
+        source: ProxyError,
+    },
+    /// A file of certificates that cannot be used.
+    #[error("{place}: {source}")]
+    Certificate {
+        /// Where it stands.
+        place: String,
+        /// Why.
+        source: CertificateError,
+    },
+    /// Something that only servers behind URLs have, for a command.
+    #[error("{flag} is for servers behind a URL, and this one is a command: leave it out")]
+    OnlyForUrls {
+        /// The flag.
+        flag: &'static str,
     },
     /// A `${…}` cannot be expanded.
     #[error("{place}: {source}")]
@@ -250,7 +307,12 @@ pub enum Transport {
         args: Vec<String>,
     },
     /// HTTP.
-    Url(String),
+    Url {
+        /// The address.
+        url: String,
+        /// Its headers, in the file's order.
+        headers: Vec<(String, String)>,
+    },
 }
 
 struct EntryReader<'a> {
@@ -262,26 +324,10 @@ impl EntryReader<'_> {
     fn read(&self, value: &Value) -> Result<Entry, ConfigError> {
         let Value::Object(members) = value else { return Err(self.bad("(the entry)", "an object")) };
         let mut members = members.clone();
-        let command = self.string(&mut members, "command")?;
-        let url = self.string(&mut members, "url")?;
-        let args = self.strings(&mut members, "args")?;
-        let transport = match (command, url) {
-            (Some(command), _) if !command.is_empty() => Transport::Stdio { command, args },
-            (_, Some(url)) => Transport::Url(url),
-            _ => {
-                return Err(ConfigError::NoCommand {
-                    path: self.path.to_owned(),
-                    entry: self.entry.to_owned(),
-                });
-            }
-        };
+        let transport = self.transport(&mut members)?;
         let env = self.env(&mut members)?;
         let cwd = self.string(&mut members, "cwd")?;
-        let auto_connect = match members.remove("autoConnect") {
-            None | Some(Value::Null) => None,
-            Some(Value::Bool(on)) => Some(on),
-            Some(_) => return Err(self.bad("autoConnect", "true or false")),
-        };
+        let auto_connect = self.switch(&mut members, "autoConnect")?;
         let settings = Settings {
             idle_timeout_secs: self.seconds(&mut members, "idleTimeoutSecs")?,
             timeout_ms: self.timeout(&mut members)?,
@@ -289,9 +335,95 @@ impl EntryReader<'_> {
             connect_timeout_ms: self.millis(&mut members, "connectTimeoutSecs")?,
             stop_grace_ms: self.millis(&mut members, "stopGraceSecs")?,
             keepalive_secs: self.seconds(&mut members, "keepaliveSecs")?,
+            auto_restart: self.switch(&mut members, "autoRestart")?,
+            on_expiry: self.on_expiry(&mut members)?,
+            insecure: self.switch(&mut members, "insecure")?,
+            cacert: self.string(&mut members, "cacert")?.map(|file| self.beside(&file)),
+            proxy: self.proxy(&mut members)?,
             mcp_version: self.pin(&mut members, "mcpVersion")?,
+            ..Settings::default()
         };
         Ok(Entry { transport, env, cwd, settings, auto_connect, other: members })
+    }
+
+    /// How the server is reached, by the members that name it. An empty one counts as none: hosts write such.
+    fn transport(&self, members: &mut Map<String, Value>) -> Result<Transport, ConfigError> {
+        let mut named: Option<(&'static str, String)> = None;
+        for member in ["command", "url", "httpUrl", "serverUrl"] {
+            let Some(value) = self.string(members, member)?.filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            match &named {
+                Some((first, known)) if *known == value && *first != "command" => {}
+                Some((first, _)) => {
+                    let (path, entry) = (self.path.to_owned(), self.entry.to_owned());
+                    return Err(ConfigError::TwoServers { path, entry, first, second: member });
+                }
+                None => named = Some((member, value)),
+            }
+        }
+        let Some((member, value)) = named else {
+            return Err(ConfigError::NoServer { path: self.path.to_owned(), entry: self.entry.to_owned() });
+        };
+        let is_command = member == "command";
+        if let Some((kind, stdio)) = self.kind(members)?
+            && stdio != is_command
+        {
+            let (path, entry) = (self.path.to_owned(), self.entry.to_owned());
+            return Err(ConfigError::OtherTransport { path, entry, kind, member });
+        }
+        if is_command {
+            return Ok(Transport::Stdio { command: value, args: self.strings(members, "args")? });
+        }
+        Ok(Transport::Url { url: value, headers: self.headers(members)? })
+    }
+
+    /// What the entry itself says of its transport, and whether that is stdio. Hosts spell it in several ways.
+    fn kind(&self, members: &Map<String, Value>) -> Result<Option<(String, bool)>, ConfigError> {
+        for member in ["type", "transport"] {
+            let Some(Value::String(kind)) = members.get(member) else { continue };
+            let plain: String = kind.chars().filter(char::is_ascii_alphanumeric).collect();
+            return match plain.to_ascii_lowercase().as_str() {
+                "stdio" => Ok(Some((kind.clone(), true))),
+                "http" | "streamablehttp" | "sse" => Ok(Some((kind.clone(), false))),
+                _ => Err(self.bad(member, "`stdio`, `http`, `streamable-http` or `sse`")),
+            };
+        }
+        Ok(None)
+    }
+
+    fn headers(&self, members: &mut Map<String, Value>) -> Result<Vec<(String, String)>, ConfigError> {
+        let headers = self.texts(members, "headers", "an object that maps names of headers to strings")?;
+        for (name, _) in &headers {
+            remote::check_header_name(name)
+                .map_err(|source| ConfigError::Header { place: self.place("headers"), source })?;
+        }
+        Ok(headers)
+    }
+
+    fn on_expiry(&self, members: &mut Map<String, Value>) -> Result<Option<OnExpiry>, ConfigError> {
+        match self.string(members, "onExpiry")?.as_deref().map(OnExpiry::from_name) {
+            Some(None) => Err(self.bad("onExpiry", "`fresh` or `fail`")),
+            choice => Ok(choice.flatten()),
+        }
+    }
+
+    fn proxy(&self, members: &mut Map<String, Value>) -> Result<Option<String>, ConfigError> {
+        let proxy = self.string(members, "proxy")?;
+        if let Some(proxy) = &proxy {
+            remote::check_proxy(proxy)
+                .map_err(|source| ConfigError::Proxy { place: self.place("proxy"), source })?;
+        }
+        Ok(proxy)
+    }
+
+    fn place(&self, member: &str) -> String {
+        format!("entry `{}` of {}, {member}", self.entry, self.path.display())
+    }
+
+    /// A path of the entry, relative to its file, so that it does not depend on where somebody connects from.
+    fn beside(&self, path: &str) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("/")).join(path)
     }
 
     fn bad(&self, member: &str, want: &'static str) -> ConfigError {
@@ -327,27 +459,44 @@ impl EntryReader<'_> {
     }
 
     fn env(&self, members: &mut Map<String, Value>) -> Result<Vec<(String, String)>, ConfigError> {
-        let want = "an object that maps names of variables to strings";
-        let entries = match members.remove("env") {
+        let env = self.texts(members, "env", "an object that maps names of variables to strings")?;
+        match env.iter().find(|(name, _)| !is_variable(name)) {
+            Some((name, _)) => Err(ConfigError::BadVariable { name: name.clone() }),
+            None => Ok(env),
+        }
+    }
+
+    fn texts(
+        &self,
+        members: &mut Map<String, Value>,
+        key: &str,
+        want: &'static str,
+    ) -> Result<Vec<(String, String)>, ConfigError> {
+        let entries = match members.remove(key) {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Object(entries)) => entries,
-            Some(_) => return Err(self.bad("env", want)),
+            Some(_) => return Err(self.bad(key, want)),
         };
-        let mut env = Vec::with_capacity(entries.len());
+        let mut texts = Vec::with_capacity(entries.len());
         for (name, value) in entries {
-            if !is_variable(&name) {
-                return Err(ConfigError::BadVariable { name });
-            }
             match value {
                 // In VS Code's files: not set at all.
                 Value::Null => {}
                 other => match scalar(other) {
-                    Some(text) => env.push((name, text)),
-                    None => return Err(self.bad("env", want)),
+                    Some(text) => texts.push((name, text)),
+                    None => return Err(self.bad(key, want)),
                 },
             }
         }
-        Ok(env)
+        Ok(texts)
+    }
+
+    fn switch(&self, members: &mut Map<String, Value>, key: &str) -> Result<Option<bool>, ConfigError> {
+        match members.remove(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(on)) => Ok(Some(on)),
+            Some(_) => Err(self.bad(key, "true or false")),
+        }
     }
 
     fn seconds(&self, members: &mut Map<String, Value>, key: &str) -> Result<Option<u64>, ConfigError> {
@@ -445,169 +594,4 @@ pub(crate) fn is_variable(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<ConfigFile, ConfigError> {
-        ConfigFile::parse(Path::new("/c/mcp.json"), text)
-    }
-
-    fn entry(body: &str) -> Result<Entry, ConfigError> {
-        parse(&format!(r#"{{"mcpServers":{{"e":{body}}}}}"#)).unwrap().entry("e")
-    }
-
-    #[test]
-    fn a_file_with_comments_trailing_commas_and_both_roots() {
-        let file = parse(
-            r#"{
-            // one
-            "mcpServers": { "b": {"command": "x",}, "a": {"command": "first"}, },
-            /* two */
-            "servers": { "c": {"command": "y"}, "a": {"command": "second"} },
-            "inputs": [1,],
-        }"#,
-        )
-        .unwrap();
-        assert_eq!(file.names().collect::<Vec<_>>(), ["b", "a", "c"]);
-        let a = file.entry("a").unwrap();
-        assert_eq!(a.transport, Transport::Stdio { command: "first".into(), args: vec![] });
-    }
-
-    #[test]
-    fn all_members() {
-        let e = entry(
-            r#"{"command":"npx","args":["-y",3,true],"env":{"B":"${B}","A":7,"GONE":null},"cwd":"/w",
-            "idleTimeoutSecs":0,"timeoutSecs":9,"maxTimeoutSecs":"2m","connectTimeoutSecs":1,"stopGraceSecs":4,
-            "keepaliveSecs":0,"mcpVersion":"legacy","autoConnect":false,"type":"stdio","x":{"y":[1]}}"#,
-        )
-        .unwrap();
-        assert_eq!(
-            e.transport,
-            Transport::Stdio { command: "npx".into(), args: vec!["-y".into(), "3".into(), "true".into()] }
-        );
-        assert_eq!(e.env, [("B".into(), "${B}".into()), ("A".into(), "7".into())]);
-        assert_eq!(e.cwd.as_deref(), Some("/w"));
-        assert_eq!(e.auto_connect, Some(false));
-        let want = Settings {
-            idle_timeout_secs: Some(0),
-            timeout_ms: Some(9_000),
-            max_timeout_ms: Some(120_000),
-            connect_timeout_ms: Some(1_000),
-            stop_grace_ms: Some(4_000),
-            keepalive_secs: Some(0),
-            mcp_version: Some("legacy".into()),
-        };
-        assert_eq!(e.settings, want);
-        assert_eq!(Value::Object(e.other), serde_json::json!({"type": "stdio", "x": {"y": [1]}}));
-    }
-
-    #[test]
-    fn a_timeout_that_cannot_be_seconds_is_milliseconds() {
-        let ms = |body: &str| entry(body).unwrap().settings.timeout_ms;
-        assert_eq!(ms(r#"{"command":"x","timeout":60}"#), Some(60_000));
-        assert_eq!(ms(r#"{"command":"x","timeout":3600}"#), Some(3_600_000));
-        assert_eq!(ms(r#"{"command":"x","timeout":60000}"#), Some(60_000));
-        assert_eq!(ms(r#"{"command":"x","timeout":60000,"timeoutSecs":5}"#), Some(5_000));
-        assert_eq!(ms(r#"{"command":"x"}"#), None);
-    }
-
-    #[test]
-    fn wrong_members_are_named() {
-        for (body, member) in [
-            (r#"{"command":7}"#, "command"),
-            (r#"{"command":"x","args":"-y"}"#, "args"),
-            (r#"{"command":"x","args":[["a"]]}"#, "args"),
-            (r#"{"command":"x","env":["A"]}"#, "env"),
-            (r#"{"command":"x","env":{"A":{}}}"#, "env"),
-            (r#"{"command":"x","cwd":1}"#, "cwd"),
-            (r#"{"command":"x","idleTimeoutSecs":-1}"#, "idleTimeoutSecs"),
-            (r#"{"command":"x","idleTimeoutSecs":1.5}"#, "idleTimeoutSecs"),
-            (r#"{"command":"x","idleTimeoutSecs":"soon"}"#, "idleTimeoutSecs"),
-            (r#"{"command":"x","timeout":0}"#, "timeout"),
-            (r#"{"command":"x","mcpVersion":"2025-13-32"}"#, "mcpVersion"),
-            (r#"{"command":"x","mcpVersion":20250618}"#, "mcpVersion"),
-            (r#"{"command":"x","autoConnect":"no"}"#, "autoConnect"),
-            (r#"{"command":"a\u0000b"}"#, "command"),
-            (r#"[]"#, "(the entry)"),
-        ] {
-            match entry(body) {
-                Err(ConfigError::BadMember { member: found, .. }) => assert_eq!(found, member, "{body}"),
-                other => panic!("{body}: {other:?}"),
-            }
-        }
-        assert!(matches!(
-            entry(r#"{"command":"x","env":{"A=B":"1"}}"#),
-            Err(ConfigError::BadVariable { .. })
-        ));
-        assert!(matches!(entry(r#"{"args":[]}"#), Err(ConfigError::NoCommand { .. })));
-        assert!(matches!(entry(r#"{"command":""}"#), Err(ConfigError::NoCommand { .. })));
-        assert_eq!(
-            entry(r#"{"url":"https://h/mcp"}"#).unwrap().transport,
-            Transport::Url("https://h/mcp".into())
-        );
-    }
-
-    #[test]
-    fn unknown_entries_get_a_hint() {
-        let file = parse(r#"{"servers":{"github":{"command":"x"},"files":{"command":"x"}}}"#).unwrap();
-        assert!(file.entry("gitbub").unwrap_err().to_string().ends_with("did you mean `github`?"));
-        assert!(file.entry("zzz").unwrap_err().to_string().ends_with("it has `github`, `files`"));
-        let empty = parse(r#"{"servers":{}}"#).unwrap();
-        assert!(empty.entry("x").unwrap_err().to_string().ends_with("it is empty"));
-    }
-
-    #[test]
-    fn malformed_files() {
-        for text in ["{", r#"{"mcpServers":{"a":{}}"#, "{'mcpServers':{}}", "{mcpServers:{}}", "{} {}"] {
-            assert!(matches!(parse(text), Err(ConfigError::Malformed { .. })), "{text:?}");
-        }
-        let error = parse("{\n\"mcpServers\": oops}").unwrap_err().to_string();
-        assert!(error.contains("line 2") && error.contains("/c/mcp.json"), "{error}");
-        let deep = format!("{{\"mcpServers\":{}", "[".repeat(200_000));
-        assert!(matches!(parse(&deep), Err(ConfigError::Malformed { .. })));
-        for text in ["", "[]", "3", "{}", r#"{"mcpServers":[]}"#] {
-            assert!(matches!(parse(text), Err(ConfigError::NoServers { .. })), "{text}");
-        }
-    }
-
-    #[test]
-    fn files_on_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("c.json");
-        assert!(matches!(ConfigFile::read(&path), Err(ConfigError::Missing { .. })));
-        assert!(matches!(ConfigFile::read(dir.path()), Err(ConfigError::Unreadable { .. })));
-        std::fs::write(&path, "\u{feff}{\"mcpServers\":{\"a\":{\"command\":\"x\"}}}").unwrap();
-        assert_eq!(ConfigFile::read(&path).unwrap().names().count(), 1);
-        std::fs::write(&path, b"{\"mcpServers\":{\"\xff\":1}}").unwrap();
-        assert!(ConfigFile::read(&path).unwrap_err().to_string().contains("not UTF-8"));
-        File::create(&path).unwrap().set_len(MAX_CONFIG + 1).unwrap();
-        assert!(matches!(ConfigFile::read(&path), Err(ConfigError::Huge { .. })));
-    }
-
-    #[test]
-    fn durations() {
-        for (text, want) in [
-            ("0", Some(0)),
-            ("600", Some(600)),
-            ("10m", Some(600)),
-            ("1h30m", Some(5400)),
-            ("1d", Some(86_400)),
-            (" 5s ", Some(5)),
-            ("", None),
-            ("m", None),
-            ("-1", None),
-            ("+1", None),
-            ("1.5", None),
-            ("1e3", None),
-            ("1m1h", None),
-            ("1m1m", None),
-            ("10m5", None),
-            ("10 m", None),
-            ("99999999999999999999", None),
-            ("9999999999999999999h", None),
-            ("1é", None),
-        ] {
-            assert_eq!(seconds(text), want, "{text:?}");
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The values of a session's environment, secrets included, in a file that only its owner can read.
+//! The values of a session's environment and headers, secrets included, in a file that only its owner can read.
 //!
 //! One file a session, so that a thousand sessions never rewrite a common one, and so that a session's
 //! secrets go with it. Written by the holder of L, atomically: no other lock is needed. Values never appear
@@ -33,6 +33,12 @@ pub struct Credentials {
     /// The values of what `${VAR}` names.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
+    /// Literal values of the entry's `headers`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub entry_headers: BTreeMap<String, String>,
+    /// Headers given with `-H`, in order; a name may come more than once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
 }
 
 impl Default for Credentials {
@@ -43,6 +49,8 @@ impl Default for Credentials {
             entry: BTreeMap::new(),
             pins: BTreeMap::new(),
             variables: BTreeMap::new(),
+            entry_headers: BTreeMap::new(),
+            headers: Vec::new(),
         }
     }
 }
@@ -64,6 +72,8 @@ impl fmt::Debug for Credentials {
             .field("entry", &names(&self.entry))
             .field("pins", &names(&self.pins))
             .field("variables", &names(&self.variables))
+            .field("entry_headers", &names(&self.entry_headers))
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()
     }
 }
@@ -117,6 +127,8 @@ mod tests {
         credentials.pins.insert("TOKEN".into(), "s3cret".into());
         credentials.variables.insert("TOKEN".into(), "old".into());
         credentials.variables.insert("OTHER".into(), "o".into());
+        credentials.entry_headers.insert("X-Entry".into(), "s3cret".into());
+        credentials.headers.push(("X-Given".into(), "s3cret".into()));
         write(&home, &name, &credentials).unwrap();
         let path = home.credentials_file(&name);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

@@ -20,7 +20,8 @@ use crate::process::ProcessIdentity;
 mod settings;
 
 pub use settings::{
-    DEFAULT_CONNECT_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS, DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, Settings,
+    DEFAULT_CONNECT_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS, DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, OnExpiry,
+    Settings,
 };
 
 /// The schema of both records that this build writes, and the newest that it reads.
@@ -31,7 +32,7 @@ const MAX_RECORD: u64 = 16 << 20;
 /// Most records are smaller than this.
 const USUAL_RECORD: usize = 4 << 10;
 
-/// Where a session's command comes from.
+/// Where it is said what a session runs, or where its server is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Target {
@@ -44,6 +45,8 @@ pub enum Target {
         /// The entry's name.
         entry: String,
     },
+    /// A URL on the command line.
+    Url,
 }
 
 /// What is wanted of a session. Strings from a configuration file keep their `${VAR}`; values of variables
@@ -53,13 +56,23 @@ pub enum Target {
 pub struct SessionRecord {
     /// The schema version.
     pub schema: u32,
-    /// Where the command comes from.
+    /// Where it is said what it runs, or where its server is.
     pub target: Target,
-    /// The program.
+    /// The program; empty for a server behind a URL.
+    #[serde(default)]
     pub command: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
+    /// Where the server is, if it is one behind a URL: `command`, `args` and `cwd` then mean nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The headers that the entry names, as in `env`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Option<String>>,
+    /// The names of the headers that were given with `-H`; their values are in the credential store.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given_headers: Vec<String>,
     /// Its working directory.
     pub cwd: String,
     /// The environment that the entry names: a template that is expanded at each start, or `None` where the
@@ -160,11 +173,12 @@ impl SessionRecord {
         matches!(self.target, Target::Entry { .. })
     }
 
-    /// What it runs, for people: `file:entry`, or the command line.
+    /// What it runs, for people: `file:entry`, the URL, or the command line.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.target {
             Target::Entry { file, entry } => format!("{}:{entry}", file.display()),
+            Target::Url => self.url.clone().unwrap_or_default(),
             Target::Command => {
                 let mut text = self.command.clone();
                 for arg in &self.args {
@@ -430,6 +444,9 @@ mod tests {
             target: Target::Entry { file: "/c.json".into(), entry: "e".into() },
             command: "${CMD}".into(),
             args: vec!["-y".into()],
+            url: None,
+            headers: BTreeMap::new(),
+            given_headers: Vec::new(),
             cwd: "/w".into(),
             env: BTreeMap::from([("A".into(), None), ("B".into(), Some("${B}".into()))]),
             pins: vec!["P".into()],
@@ -464,6 +481,33 @@ mod tests {
         assert_eq!(files.len(), 2, "no temporary file stays: {files:?}");
         assert_eq!(fs::metadata(home.session_file(&name)).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(home.session(&name)).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn the_shape_of_sessions_on_disk() {
+        let (_dir, home, name) = home();
+        make_directory(&home, &name).unwrap();
+        let read = |text: &str| {
+            fs::write(home.session_file(&name), text).unwrap();
+            read_session(&home, &name).unwrap().unwrap()
+        };
+        // As the first release wrote it.
+        let old = read(r#"{"schema":1,"target":"command","command":"x","cwd":"/","created":1}"#);
+        assert_eq!((old.url.as_ref(), old.describe().as_str()), (None, "x"));
+        assert!(!serde_json::to_string(&old).unwrap().contains("eaders"), "nothing new where nothing is");
+        let url = SessionRecord {
+            target: Target::Url,
+            command: String::new(),
+            url: Some("https://h/mcp".into()),
+            given_headers: vec!["X-A".into()],
+            settings: Settings { on_expiry: Some(OnExpiry::Fail), ..Settings::default() },
+            ..old
+        };
+        let text = serde_json::to_string(&url).unwrap();
+        assert!(text.contains(r#""target":"url","#) && text.contains(r#""onExpiry":"fail""#), "{text}");
+        let back = read(&text);
+        assert_eq!((back.describe().as_str(), back.is_template()), ("https://h/mcp", false));
+        assert_eq!(back, url);
     }
 
     #[test]

@@ -54,6 +54,14 @@ impl<'a> Wait<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Waits until there is something to read, an end included.
+    ///
+    /// # Errors
+    /// If the kernel refuses to poll.
+    pub fn readable(&self, fd: BorrowedFd<'_>) -> io::Result<Woken> {
+        Wait { ..*self }.poll(&[(fd, PollFlags::IN)])
+    }
+
     /// Waits until one of the descriptors is ready for what is asked of it.
     ///
     /// # Errors

@@ -19,6 +19,9 @@ pub const PROTOCOL_VERSION: &str = "2026-07-28";
 pub const META_TIMEOUT: &str = "dev.drowse/timeoutMs";
 /// The method of the notification by which a bridge ends a connection.
 pub const GOAWAY: &str = "notifications/drowse/goaway";
+/// The method of the notification that the server had ended the session, and that the answers that follow are of a fresh
+/// one.
+pub const RENEWED: &str = "notifications/drowse/renewed";
 /// Asks for the server's own handshake. Starts a sleeping server and counts as use.
 pub const METHOD_INFO: &str = "drowse/info";
 /// A round trip to the server. Starts a sleeping server and counts as use.
@@ -328,6 +331,12 @@ pub struct BridgeConfig {
     /// A revision (`2025-06-18`) or an era (`legacy`, `modern`) that the entry pins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_version: Option<String>,
+    /// The roots that the server may ask for, `file://` URIs; if there is none, it is not offered any.
+    #[serde(default)]
+    pub roots: Vec<String>,
+    /// Whether callers can ask a language model for the server.
+    #[serde(default)]
+    pub sampling: bool,
     /// The number of the inherited descriptor of lock L.
     pub lock_fd: i32,
     /// The generation in `state.json` when the bridge was started; the bridge's first is one more.
@@ -338,6 +347,9 @@ pub struct BridgeConfig {
     /// When the server crashed lately, in milliseconds since 1970, oldest first.
     #[serde(default)]
     pub crashes: Vec<u64>,
+    /// Whether the server ended the last generation's session.
+    #[serde(default)]
+    pub expired: bool,
 }
 
 /// A server behind a URL.

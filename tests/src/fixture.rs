@@ -5,8 +5,13 @@
 //! slow request and trusts its input. What it does well is to keep a [`journal`], from which a test counts
 //! processes and executions.
 //!
-//! The binary is `drowse-fixture`; [`options`] lists its flags, [`tools`] what it can be asked to do.
+//! The binary is `drowse-fixture`; [`options`] lists its flags, [`tools`] what it can be asked to do. With `--http` it
+//! serves the same over [`http`], where there is more to misbehave with.
 
+pub mod annotated;
+mod asking;
+mod channel;
+pub mod http;
 pub mod journal;
 pub mod options;
 mod output;
@@ -14,6 +19,7 @@ mod process;
 mod server;
 pub mod tools;
 mod wire;
+mod world;
 
 use std::process::ExitCode;
 use std::thread;
@@ -44,5 +50,5 @@ pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
     }
     process::write_stderr(&options);
     thread::sleep(Duration::from_millis(options.start_delay_ms));
-    server::run(options)
+    if options.http.is_some() { http::run(options) } else { server::run(options) }
 }

@@ -5,12 +5,15 @@
 //! the test fails if anything of them is left: a process, a socket, a record.
 //!
 //! Nothing here waits for a fixed time: whatever is waited for is watched, with [`LIMIT`] as the point where a test is
-//! given up. All of it can run in parallel, and needs no port.
+//! given up. All of it can run in parallel, and needs no fixed port.
+//!
+//! A [`HttpServer`] is the fixture behind a URL; [`Home::connect_http`] connects a session to it.
 //!
 //! The binary under test is the one in the target directory that the test itself was built into. `cargo test
 //! --workspace` builds it; where it is missing or older than the sources, it is built when the first test needs it.
 
 mod home;
+mod http;
 mod program;
 mod run;
 mod session;
@@ -21,6 +24,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use home::Home;
+pub use http::HttpServer;
 pub use program::{drowse, fixture};
 pub use run::{Run, Running};
 pub use session::{Session, wait_until_gone};

@@ -4,7 +4,13 @@
 mod fixture_smoke {
     pub mod peer;
 
+    mod http_client;
+
     mod eras;
+    mod http_faults;
+    mod http_legacy;
+    mod http_lives;
+    mod http_modern;
     mod lines;
     mod lives;
     mod tools;

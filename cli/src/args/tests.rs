@@ -1,6 +1,9 @@
 //! Lines as people type them.
 
+use drowse_runtime::record::{OnExpiry, Settings};
+
 use super::*;
+use crate::target::Target;
 
 fn line(line: &str) -> Result<(Command, Globals), Failure> {
     parse(line.split_whitespace().map(OsString::from).collect())
@@ -22,7 +25,7 @@ fn name(name: &str) -> SessionName {
 
 fn connected(text: &str) -> Connect {
     match command_of(text) {
-        Command::Connect(connect) => connect,
+        Command::Connect(connect) => *connect,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -81,13 +84,13 @@ fn connect_forms() {
         Target::Command { program: "npx".into(), args: vec!["-y".into(), "srv".into(), "--json".into()] }
     );
     assert_eq!(connect.name, Some(name("x")));
-    assert_eq!(connect.idle_timeout, Some(600));
+    assert_eq!(connect.settings.idle_timeout_secs, Some(600));
     assert_eq!(connect.env, [Variable::Pinned("A".into()), Variable::Set("B".into(), "c=d".into())]);
     assert!(connect.lazy);
     assert!(!line("connect -- npx --json").unwrap().1.json);
     assert_eq!(connected("connect -- cat").name, None);
-    assert_eq!(connected("connect -- cat").idle_timeout, None);
-    assert_eq!(connected("connect --idle-timeout 0 -- cat").idle_timeout, Some(0));
+    assert_eq!(connected("connect -- cat").settings.idle_timeout_secs, None);
+    assert_eq!(connected("connect --idle-timeout 0 -- cat").settings.idle_timeout_secs, Some(0));
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn connect_takes_the_name_before_or_after_the_file() {
 #[test]
 fn a_server_for_one_command() {
     let once = |text: &str| match command_of(text) {
-        Command::Once { server, command } => (server, *command),
+        Command::Once { server, command } => (*server, *command),
         other => panic!("{text}: {other:?}"),
     };
     let expected = Command::ToolsCall {
@@ -182,6 +185,63 @@ fn completion() {
 }
 
 #[test]
+fn connect_to_a_url() {
+    let words = "connect mcp.example.com/mcp @x --header A:1 -HB:2 --cacert ca.pem --proxy http://p:1 --insecure \
+                 --keepalive 1m --auto-restart --on-expiry fail";
+    let connect = connected(words);
+    assert_eq!(connect.target, Target::Url("https://mcp.example.com/mcp".into()));
+    assert_eq!(connect.name, Some(name("x")));
+    let headers: Vec<_> = connect.headers.iter().map(|h| (h.name.as_str(), h.value.as_str())).collect();
+    assert_eq!(headers, [("A", "1"), ("B", "2")]);
+    let want = Settings {
+        keepalive_secs: Some(60),
+        auto_restart: Some(true),
+        on_expiry: Some(OnExpiry::Fail),
+        insecure: Some(true),
+        cacert: Some("ca.pem".into()),
+        proxy: Some("http://p:1".into()),
+        ..Settings::default()
+    };
+    assert_eq!(connect.settings, want);
+    assert_eq!(connected("connect x.example").settings, Settings::default());
+    // A header's value is no @name and no flag, and the name may come after it.
+    let connect = connected("-H X:@no connect --header Y:--json x.example @yes");
+    assert_eq!((connect.name, connect.headers.len()), (Some(name("yes")), 2));
+    let last = connected("connect x.example --insecure --no-insecure --no-auto-restart").settings;
+    assert_eq!((last.insecure, last.auto_restart), (Some(false), Some(false)));
+    assert_eq!(connected("connect x.example --no-insecure --insecure").settings.insecure, Some(true));
+}
+
+#[test]
+fn what_cannot_be_said_of_a_server() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = file.path().display();
+    for (text, says) in [
+        ("connect x.example -H hush".to_owned(), "-H: a header is written `Name: value`"),
+        ("connect x.example -H Host:hush".to_owned(), "-H: the header Host is drowse's own"),
+        ("connect x.example -H A:".to_owned(), "-H: the header A has no value"),
+        ("connect -H A:hush -- cat".to_owned(), "-H is for servers behind a URL"),
+        ("connect --insecure -- cat".to_owned(), "--insecure is for servers behind a URL"),
+        ("connect --cacert f -- cat".to_owned(), "--cacert is for servers behind a URL"),
+        ("connect x.example --proxy 8080".to_owned(), "the session at 8080 comes with a later release"),
+        ("connect x.example --proxy 0.0.0.0:80".to_owned(), "comes with a later release"),
+        ("connect x.example --proxy http://me:hush@p".to_owned(), "set HTTPS_PROXY instead"),
+        ("connect x.example --proxy ftp://p".to_owned(), "--proxy: a proxy is written"),
+        ("connect x.example --keepalive soon".to_owned(), "--keepalive takes a number of seconds"),
+        ("connect x.example --on-expiry maybe".to_owned(), "`maybe` is not a value of --on-expiry"),
+        ("connect x.example y.example".to_owned(), "two servers"),
+        (format!("connect {file} @x"), "@x cannot be the name of all"),
+        (format!("connect {file} -H A:hush"), "-H would go to every server"),
+    ] {
+        let failure = refused(&text);
+        let shown = format!("{} {}", failure.message, failure.hint.clone().unwrap_or_default());
+        assert!(shown.contains(says) && !shown.contains("hush"), "{text}: {shown}");
+    }
+    assert!(refused(&format!("connect {file} @x")).hint.clone().unwrap().ends_with(":<entry> @x"));
+    assert_eq!(connected(&format!("connect {file}")).target, Target::File(file.to_string().into()));
+}
+
+#[test]
 fn idle_timeouts_that_are_none() {
     for bad in ["-5", "1.5", "ten", "10x", "10ms", "", "+5", "99999999999999999999", "9999999999999", "0x10"]
     {
@@ -190,7 +250,10 @@ fn idle_timeouts_that_are_none() {
     }
     assert!(refused("connect --idle-timeout -5 -- cat").message.contains("`-5`"));
     for (good, seconds) in [("600", 600), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400)] {
-        assert_eq!(connected(&format!("connect --idle-timeout {good} -- cat")).idle_timeout, Some(seconds));
+        assert_eq!(
+            connected(&format!("connect --idle-timeout {good} -- cat")).settings.idle_timeout_secs,
+            Some(seconds)
+        );
     }
     for bad in ["0", "-1", "x"] {
         assert!(refused(&format!("@s ping --timeout {bad}")).message.contains("--timeout"), "{bad}");
@@ -211,7 +274,9 @@ fn unknown_flags_are_errors_everywhere() {
         assert!(refused(text).message.contains("unexpected flag"), "{text}: {}", refused(text).message);
     }
     assert_eq!(refused("@s tools-list --ful").hint.as_deref(), Some("Did you mean: --full"));
-    assert!(refused("@s ping -H a:b").message.contains("later release"));
+    assert!(refused("@s ping -H a:b").message.contains("belongs to `connect`"));
+    assert!(refused("@s ping --insecure").message.contains("belongs to `connect`"));
+    assert!(refused("connect x.example --proxy-bearer-token t").message.contains("later release"));
     assert!(refused("@s tools-call x --task").message.contains("later release"));
     assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
 }

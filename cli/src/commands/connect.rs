@@ -1,17 +1,20 @@
 //! `connect` and `restart`.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{
-    CallError, Connected, Environment, Outcome, Pin, Sessions, Wanted, WantedTarget,
+    CallError, Connected, Environment, Listed, Outcome, Pin, Sessions, Wait, Wanted, WantedTarget,
 };
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{SessionRecord, Settings, Target as Recorded};
+use drowse_runtime::remote::{self, Header};
 use serde_json::{Map, Value};
 
-use super::{Context, Status};
+use super::{Context, Status, bulk};
 use crate::args::{Connect, Variable};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -28,60 +31,103 @@ const MAX_SUFFIX: u32 = 1000;
 pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Failure> {
     let sessions = super::open()?;
     let cwd = working_directory()?;
-    let mut names = Names { given: connect.name, stem: connect.target.derived_name(), tried: 0 };
-    let target = wanted_target(connect.target, &cwd);
-    let timeout_ms = context.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-    let mut wanted = Wanted {
-        name: names.next(&sessions, &target, &cwd)?,
+    if let Target::File(file) = connect.target {
+        return bulk::connect(context, &file, connect.settings, connect.env, connect.lazy);
+    }
+    let mut names = Names::new(connect.name, connect.target.derived_name());
+    let target = wanted_target(connect.target, &cwd)?;
+    let plan = Plan {
         target,
-        settings: Settings { idle_timeout_secs: connect.idle_timeout, timeout_ms, ..Settings::default() },
+        settings: with_timeout(context, connect.settings),
         pins: pins(connect.env),
+        headers: connect.headers,
         cwd,
-        environment: Environment::current(),
         lazy: connect.lazy.then_some(true),
     };
+    let taken = Mutex::default();
+    let name = names.next(&sessions, &plan.target, &plan.cwd, &taken)?;
     let interrupt = context.interrupt();
     let start = Instant::now();
-    let connected = loop {
-        // The time-out is the session's setting here; the connect has a limit of its own.
-        let wait = drowse_runtime::caller::Wait {
-            deadline: None,
-            interrupt: interrupt.as_deref().map(Interrupt::fd),
-        };
-        match sessions.connect(&wanted, wait) {
-            // Another connect took the derived name a moment ago.
-            Err(CallError::NameTaken { .. }) if names.given.is_none() => {
-                wanted.name = names.next(&sessions, &wanted.target, &wanted.cwd)?;
-            }
-            connected => break connected,
-        }
-    };
+    let connected = plan.carry_out(&sessions, name, names, &taken, interrupt.as_deref());
     interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), true)
 }
 
-/// The working directory, which sessions are connected in.
+/// The one server that is meant.
+pub(super) fn wanted_target(target: Target, cwd: &Path) -> Result<WantedTarget, Failure> {
+    Ok(match target {
+        Target::Command { program, args } => WantedTarget::Command { command: program, args },
+        Target::Entry { file, entry } => WantedTarget::Entry { file: cwd.join(file), entry },
+        Target::Url(url) => WantedTarget::Url { url },
+        Target::File(file) => {
+            let file = file.display();
+            return Err(Failure::usage(format!("{file} is a whole file, and one server is meant"))
+                .with_hint(format!("{file}:<entry>")));
+        }
+    })
+}
+
 pub(super) fn working_directory() -> Result<PathBuf, Failure> {
     env::current_dir().map_err(|error| {
         Failure::new(Exit::Usage, "config", format!("cannot tell the working directory: {error}"))
     })
 }
 
-/// A target in the words of the runtime.
-pub(super) fn wanted_target(target: Target, cwd: &Path) -> WantedTarget {
-    match target {
-        Target::Command { program, args } => WantedTarget::Command { command: program, args },
-        Target::Entry { file, entry } => WantedTarget::Entry { file: cwd.join(file), entry },
-    }
+/// The time-out is the session's setting here; the connect has a limit of its own.
+pub(super) fn with_timeout(context: &Context, settings: Settings) -> Settings {
+    let timeout_ms = context.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    Settings { timeout_ms, ..settings }
 }
 
-/// Variables in the words of the runtime.
 pub(super) fn pins(variables: Vec<Variable>) -> Vec<Pin> {
-    let pin = |variable| match variable {
+    let pins = variables.into_iter().map(|variable| match variable {
         Variable::Pinned(name) => Pin::Name(name),
         Variable::Set(name, value) => Pin::Value(name, value),
-    };
-    variables.into_iter().map(pin).collect()
+    });
+    pins.collect()
+}
+
+/// A session to be, all but its name.
+pub(super) struct Plan {
+    pub(super) target: WantedTarget,
+    pub(super) settings: Settings,
+    pub(super) pins: Vec<Pin>,
+    pub(super) headers: Vec<Header>,
+    pub(super) cwd: PathBuf,
+    pub(super) lazy: Option<bool>,
+}
+
+impl Plan {
+    /// Connects it under this name, or if somebody takes that meanwhile, under the next.
+    pub(super) fn carry_out(
+        self,
+        sessions: &Sessions,
+        name: SessionName,
+        mut names: Names,
+        taken: &Mutex<BTreeSet<SessionName>>,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<Connected, Failure> {
+        let mut wanted = Wanted {
+            name,
+            target: self.target,
+            settings: self.settings,
+            pins: self.pins,
+            headers: self.headers,
+            cwd: self.cwd,
+            environment: Environment::current(),
+            lazy: self.lazy,
+        };
+        loop {
+            let wait = Wait { deadline: None, interrupt: interrupt.map(Interrupt::fd) };
+            match sessions.connect(&wanted, wait) {
+                // Another connect took the derived name a moment ago.
+                Err(CallError::NameTaken { .. }) if names.given.is_none() => {
+                    wanted.name = names.next(sessions, &wanted.target, &wanted.cwd, taken)?;
+                }
+                connected => return Ok(connected?),
+            }
+        }
+    }
 }
 
 /// `restart`.
@@ -95,34 +141,45 @@ pub(super) fn restart(context: &Context, session: &SessionName) -> Result<Status
 }
 
 /// Names for a session: the one given, or the derived ones that are free or already mean this target.
-struct Names {
+pub(super) struct Names {
     given: Option<SessionName>,
     stem: String,
     tried: u32,
 }
 
 impl Names {
-    fn next(
+    pub(super) fn new(given: Option<SessionName>, stem: String) -> Self {
+        Self { given, stem, tried: 0 }
+    }
+
+    /// The next one, which is then `taken`: by a session that is not there yet.
+    pub(super) fn next(
         &mut self,
         sessions: &Sessions,
         target: &WantedTarget,
         cwd: &Path,
+        taken: &Mutex<BTreeSet<SessionName>>,
     ) -> Result<SessionName, Failure> {
         if let Some(given) = &self.given {
             return Ok(given.clone());
         }
+        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
         while self.tried < MAX_SUFFIX {
             self.tried += 1;
             let name =
                 if self.tried == 1 { self.stem.clone() } else { format!("{}-{}", self.stem, self.tried) };
             let name = SessionName::new(&name).map_err(CallError::from)?;
-            match sessions.get(&name) {
-                Err(CallError::NoSession { .. }) => return Ok(name),
-                Ok(listed) if listed.record.as_ref().is_ok_and(|record| same(record, target, cwd)) => {
-                    return Ok(name);
-                }
-                Ok(_) => {}
+            if taken.contains(&name) {
+                continue;
+            }
+            let is_free = match sessions.get(&name) {
+                Err(CallError::NoSession { .. }) => true,
+                Ok(listed) => listed.record.as_ref().is_ok_and(|record| same(record, target, cwd)),
                 Err(error) => return Err(error.into()),
+            };
+            if is_free {
+                taken.insert(name.clone());
+                return Ok(name);
             }
         }
         Err(Failure::usage(format!("every name from @{} to @{}-{MAX_SUFFIX} is taken", self.stem, self.stem))
@@ -137,6 +194,9 @@ fn same(record: &SessionRecord, target: &WantedTarget, cwd: &Path) -> bool {
         }
         (Recorded::Command, WantedTarget::Command { command, args }) => {
             record.command == *command && record.args == *args && Path::new(&record.cwd) == cwd
+        }
+        (Recorded::Url, WantedTarget::Url { url }) => {
+            record.url.as_deref().is_some_and(|known| remote::is_same_url(known, url))
         }
         _ => false,
     }
@@ -157,17 +217,7 @@ fn show(
     let reply = connected.info.as_ref().map(|reply| reply.as_bytes());
     let info: Option<Info<'_>> = reply.map(result::read).transpose()?;
     if context.output.json {
-        let mut entry = sessions::to_json(&listed);
-        let mut extra = match entry.remove("_drowse") {
-            Some(Value::Object(extra)) => extra,
-            _ => Map::new(),
-        };
-        extra.insert("outcome".into(), word(connected.outcome).into());
-        let mut extra = Value::from(extra).to_string();
-        if let Some(info) = &info {
-            extra = with_member(&extra, "handshake", info.handshake.get());
-        }
-        let entry = with_member(&Value::from(entry).to_string(), "_drowse", &extra);
+        let entry = to_json(&listed, connected.outcome, info.as_ref(), None);
         context.output.document(&if as_array { format!("[{entry}]") } else { entry })?;
         return Ok(Status::Done);
     }
@@ -177,11 +227,21 @@ fn show(
     }
     context.output.layout(&text)?;
     let name = &connected.name;
+    let is_remote = connected.record.url.is_some();
     let said = match connected.outcome {
         Outcome::Created => format!("{name} connected in {}", duration(took)),
         Outcome::Registered => format!("{name} registered; nothing is started yet"),
         Outcome::AlreadyAwake => format!("{name} was connected and awake already"),
+        Outcome::Woken if is_remote => {
+            format!("{name} woken in {}; its session with the server is a fresh one", duration(took))
+        }
         Outcome::Woken => format!("{name} woken in {}; the server is a fresh one", duration(took)),
+        Outcome::Restarted if is_remote => {
+            format!(
+                "{name} restarted in {}; what the server kept for the old session is gone",
+                duration(took)
+            )
+        }
         Outcome::Restarted => {
             format!("{name} restarted in {}; what the server kept in memory is gone", duration(took))
         }
@@ -192,6 +252,29 @@ fn show(
         context.output.notice(format_args!("↳ drowse {name} tools-list"));
     }
     Ok(Status::Done)
+}
+
+/// One session that was connected, for `--json`; `entry` is its entry's name where a whole file was connected.
+pub(super) fn to_json(
+    listed: &Listed,
+    outcome: Outcome,
+    info: Option<&Info<'_>>,
+    entry: Option<&str>,
+) -> String {
+    let mut document = sessions::to_json(listed);
+    let mut extra = match document.remove("_drowse") {
+        Some(Value::Object(extra)) => extra,
+        _ => Map::new(),
+    };
+    extra.insert("outcome".into(), word(outcome).into());
+    if let Some(entry) = entry {
+        extra.insert("entry".into(), entry.into());
+    }
+    let mut extra = Value::from(extra).to_string();
+    if let Some(info) = info {
+        extra = with_member(&extra, "handshake", info.handshake.get());
+    }
+    with_member(&Value::from(document).to_string(), "_drowse", &extra)
 }
 
 fn word(outcome: Outcome) -> &'static str {

@@ -138,6 +138,7 @@ impl<'a> Demo<'a> {
             },
             settings: Settings { idle_timeout_secs: Some(IDLE.as_secs()), ..Settings::default() },
             pins: Vec::new(),
+            headers: Vec::new(),
             cwd: self.directory.path().to_owned(),
             environment: Environment::current(),
             lazy: None,

@@ -18,13 +18,15 @@ use drowse_runtime::caller::{Environment, Sessions, Wait, Wanted};
 use drowse_runtime::home::{Home, HomeError, SessionName};
 use drowse_runtime::log;
 use drowse_runtime::record::Settings;
+use drowse_runtime::remote::Header;
 use tempfile::TempDir;
 
 use super::connect::{pins, wanted_target, working_directory};
 use super::{Context, Status, carry_out};
-use crate::args::{Command, Once};
+use crate::args::{Command, Once, Variable};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::target::Target;
 
 /// The hidden command that removes what is left.
 pub(crate) const GUARD_COMMAND: &str = "once-guard";
@@ -57,8 +59,10 @@ pub(super) fn run(context: Context, once: Once, command: Command) -> Result<Stat
     let sessions = Sessions::at(place.home());
     let alone = Alone { sessions: sessions.clone(), interrupt: Rc::new(interrupt), typed: once.typed };
     let context = Context { alone: Some(alone), ..context };
-    let outcome = register(&sessions, &context, &once.name, once.target, once.env)
-        .and_then(|()| carry_out(command, &context))
+    let wanted = wanted(&once.name, once.target, once.settings, once.env, once.headers);
+    let outcome = wanted
+        .and_then(|wanted| Ok(sessions.connect(&wanted, context.wait(context.interrupt().as_deref()))?))
+        .and_then(|_| carry_out(command, &context))
         .map_err(|failure| with_log(failure, &sessions, &once.name));
     // Always, and before anything is said: whatever happened, nothing is left.
     let removed = place.remove(&sessions);
@@ -67,26 +71,25 @@ pub(super) fn run(context: Context, once: Once, command: Command) -> Result<Stat
     Ok(status)
 }
 
-/// Writes the session down. Its server starts with the first operation.
-fn register(
-    sessions: &Sessions,
-    context: &Context,
+/// The session, only written down: its server starts with the first operation.
+fn wanted(
     name: &SessionName,
-    target: crate::target::Target,
-    env: Vec<crate::args::Variable>,
-) -> Result<(), Failure> {
+    target: Target,
+    settings: Settings,
+    env: Vec<Variable>,
+    headers: Vec<Header>,
+) -> Result<Wanted, Failure> {
     let cwd = working_directory()?;
-    let wanted = Wanted {
+    Ok(Wanted {
         name: name.clone(),
-        target: wanted_target(target, &cwd),
-        settings: Settings { idle_timeout_secs: Some(IDLE_SECS), ..Settings::default() },
+        target: wanted_target(target, &cwd)?,
+        settings: Settings { idle_timeout_secs: Some(IDLE_SECS), ..settings },
         pins: pins(env),
+        headers,
         cwd,
         environment: Environment::current(),
         lazy: Some(true),
-    };
-    sessions.connect(&wanted, context.wait(context.interrupt().as_deref()))?;
-    Ok(())
+    })
 }
 
 /// A start that failed without last words: the log may have some, and nobody can look at it any more.

@@ -5,13 +5,15 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use drowse_runtime::caller::{Caller, Request, Sessions};
+use drowse_runtime::caller::{Caller, Request, Sessions, Wait};
 use drowse_runtime::home::SessionName;
+use drowse_runtime::input::{self, ClientCapabilities};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Context;
 use super::catalogue::Catalogue;
+use crate::answers::{self, Answerer};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::progress::{self, Progress};
@@ -26,6 +28,9 @@ const MAX_LIST: usize = 256 << 20;
 /// The operations of one command on one session.
 pub(super) struct Operations<'a> {
     caller: Caller<'a>,
+    sessions: &'a Sessions,
+    session: &'a SessionName,
+    wait: Wait<'a>,
     pub(super) context: &'a Context,
     progress: bool,
 }
@@ -39,14 +44,22 @@ pub(super) fn with<T>(
     let sessions: Sessions = context.sessions()?;
     let interrupt = context.interrupt();
     // The bridge keeps the request's time; waking is counted on its own.
-    let wait =
-        drowse_runtime::caller::Wait { deadline: None, interrupt: interrupt.as_deref().map(Interrupt::fd) };
+    let wait = Wait { deadline: None, interrupt: interrupt.as_deref().map(Interrupt::fd) };
     let mut operations = Operations {
         caller: sessions.caller(session, wait),
+        sessions: &sessions,
+        session,
+        wait,
         context,
         progress: !context.output.json && progress::has_terminal(),
     };
     let outcome = work(&mut operations);
+    if operations.caller.was_renewed() {
+        context.output.notice(format_args!(
+            "{}: the server had ended the session, and a fresh one answered; what it kept in memory is gone",
+            context.who(session)
+        ));
+    }
     if let Some(interrupt) = &interrupt {
         interrupt.release();
     }
@@ -54,8 +67,24 @@ pub(super) fn with<T>(
 }
 
 impl Operations<'_> {
-    /// One request; the result as it came.
+    /// One request, and what the server asks for meanwhile; the result as it came.
     pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
+        if !input::is_supported(method) {
+            return self.send(method, params);
+        }
+        let Context { output, elicit, timeout, .. } = self.context;
+        let mut answers =
+            Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait);
+        input::complete(method, params, &mut answers, |params, capabilities| {
+            self.caller.set_capabilities(capabilities);
+            let sent = self.send(method, params);
+            self.caller.set_capabilities(ClientCapabilities::default());
+            sent
+        })
+        .map_err(|failure| answers::explain(self.session, failure))
+    }
+
+    fn send(&mut self, method: &str, params: &str) -> Result<String, Failure> {
         let start = Instant::now();
         let mut progress = Progress::new(start);
         let mut show = |params: &str| progress.show(params);

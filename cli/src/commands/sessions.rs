@@ -22,7 +22,8 @@ pub(super) fn list(context: &Context) -> Result<Status, Failure> {
     }
     if listed.is_empty() {
         context.output.notice(
-            "no sessions\n  ↳ drowse connect @name -- <command>…\n  ↳ drowse connect mcp.json:entry\n  ↳ drowse demo",
+            "no sessions\n  ↳ drowse connect @name -- <command>…\n  ↳ drowse connect https://…\n  \
+             ↳ drowse connect mcp.json:entry\n  ↳ drowse demo",
         );
     }
     context.output.layout(&sessions::list(&listed))?;

@@ -22,7 +22,7 @@ pub(crate) fn list(sessions: &[Listed]) -> String {
 pub(crate) fn entry(session: &Listed, width: usize) -> String {
     let (dot, style) = dot(session.state);
     let name = format!("{:<width$}", session.name.to_string());
-    let state = format!("{:<12}", session.state.name());
+    let state = format!("{:<12}  ", session.state.name());
     let mut line = format!("{} {}  {}", paint(style, dot), paint(Style::Bold, &name), paint(style, &state));
     match &session.record {
         Ok(record) => {
@@ -57,9 +57,7 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
             if let Some(seconds) = record.settings.idle_timeout_secs {
                 entry.insert("idleTimeoutSecs".into(), seconds.into());
             }
-            if let Some(timeout) = record.settings.timeout_ms {
-                extra.insert("timeoutMs".into(), timeout.into());
-            }
+            settings(record, &mut extra);
             extra.insert("created".into(), record.created.into());
         }
         Err(error) => {
@@ -91,6 +89,30 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
     entry
 }
 
+/// What was set of a session, and how a server behind a URL is reached. Of headers no more than their names.
+fn settings(record: &SessionRecord, extra: &mut Map<String, Value>) {
+    let set = &record.settings;
+    let mut insert = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            extra.insert(name.into(), value);
+        }
+    };
+    insert("timeoutMs", set.timeout_ms.map(Into::into));
+    insert("keepaliveSecs", set.keepalive_secs.map(Into::into));
+    insert("autoRestart", set.auto_restart.map(Into::into));
+    insert("onExpiry", set.on_expiry.map(|choice| choice.as_str().into()));
+    let Some(url) = &record.url else { return };
+    insert("url", Some(url.as_str().into()));
+    let given = record.given_headers.iter();
+    let is_given = |name: &str| given.clone().any(|given| given.eq_ignore_ascii_case(name));
+    let entry = record.headers.keys().filter(|name| !is_given(name));
+    let names: Vec<&String> = entry.chain(given.clone()).collect();
+    insert("headers", (!names.is_empty()).then(|| json!(names)));
+    insert("insecure", set.insecure.map(Into::into));
+    insert("cacert", set.cacert.as_ref().map(|file| file.display().to_string().into()));
+    insert("proxy", set.proxy.as_deref().map(Into::into));
+}
+
 /// The whole answer of `drowse --json`.
 pub(crate) fn list_to_json(sessions: &[Listed]) -> String {
     let sessions: Vec<Value> = sessions.iter().map(|session| to_json(session).into()).collect();
@@ -100,7 +122,7 @@ pub(crate) fn list_to_json(sessions: &[Listed]) -> String {
 /// What a session runs, as it could be typed.
 pub(crate) fn target(record: &SessionRecord) -> String {
     match &record.target {
-        Target::Entry { file, entry } => format!("{}:{entry}", file.display()),
+        Target::Entry { .. } | Target::Url => record.describe(),
         Target::Command => {
             let words = std::iter::once(&record.command).chain(&record.args);
             words.map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
@@ -142,11 +164,27 @@ fn hints(session: &Listed) -> Vec<String> {
             .into_iter()
             .chain([format!("starts again on next use, e.g. drowse {name} ping; why: drowse {name} logs")])
             .collect(),
-        State::Unauthorized => vec![format!("refused our credentials; drowse {name} logs")],
+        State::Unauthorized => because
+            .into_iter()
+            .chain([
+                format!("new credentials: {}", reconnect(session)),
+                format!("the same once more: drowse {name} restart"),
+            ])
+            .collect(),
+        State::Expired if session.record.as_ref().is_ok_and(|record| record.settings.fails_on_expiry()) => {
+            vec![format!("its state is gone; begin a fresh one: drowse {name} restart")]
+        }
         State::Expired => {
             vec![format!("its state is gone; starts fresh on next use, e.g. drowse {name} tools-list")]
         }
     }
+}
+
+/// How to give a session other credentials.
+fn reconnect(session: &Listed) -> String {
+    let target = session.record.as_ref().map(target).unwrap_or_default();
+    let target = one_line(&shell_quoted(&target), 160);
+    format!("drowse connect {target} {} -H 'Authorization: …'", session.name)
 }
 
 #[cfg(test)]
@@ -186,6 +224,37 @@ mod tests {
         let asleep = to_json(&session(State::Idle));
         assert!(!asleep.contains_key("pid") && asleep["_drowse"].get("serverPid").is_none());
         assert_eq!(list_to_json(&[]), r#"{"sessions":[],"profiles":[]}"#);
+    }
+
+    fn behind_a_url(state: State) -> Listed {
+        let mut listed = session(state);
+        listed.record = serde_json::from_value(json!({
+            "schema": 1, "target": "url", "url": "https://mcp.example.com/mcp?a=1", "cwd": "/", "created": 5,
+            "headers": {"Authorization": "Bearer ${T}", "X-Entry": null}, "givenHeaders": ["authorization", "X-A"],
+            "settings": {"insecure": true, "keepaliveSecs": 0, "onExpiry": "fail", "proxy": "http://p:1"},
+        }))
+        .map_err(|_| unreachable!());
+        listed
+    }
+
+    #[test]
+    fn a_url_is_its_target_and_headers_are_names_only() {
+        let entry = Value::from(to_json(&behind_a_url(State::Live)));
+        assert_eq!(entry["target"], "https://mcp.example.com/mcp?a=1");
+        assert_eq!(
+            entry["_drowse"],
+            json!({
+                "keepaliveSecs": 0, "onExpiry": "fail", "url": "https://mcp.example.com/mcp?a=1",
+                "headers": ["X-Entry", "authorization", "X-A"], "insecure": true, "proxy": "http://p:1",
+                "created": 5, "serverPid": 7, "generation": 3, "since": 9,
+            })
+        );
+        let text = super::entry(&behind_a_url(State::Unauthorized), 2);
+        let next =
+            "↳ new credentials: drowse connect 'https://mcp.example.com/mcp?a=1' @s -H 'Authorization: …'";
+        assert!(text.contains(next) && text.contains("drowse @s restart"), "{text}");
+        let text = super::entry(&behind_a_url(State::Expired), 2);
+        assert!(text.contains("begin a fresh one: drowse @s restart"), "{text}");
     }
 
     #[test]

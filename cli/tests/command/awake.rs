@@ -121,7 +121,7 @@ fn a_time_out_exits_3_and_says_that_it_may_have_run() {
 #[test]
 fn answers_that_make_no_sense_exit_2() {
     let (home, _bridge) = awake();
-    for (tool, kind) in [("garbage", "invalid-answer"), ("input", "unsupported")] {
+    for (tool, kind) in [("garbage", "invalid-answer"), ("input", "invalid-answer")] {
         let run = home.run(&format!("@s tools-call {tool} --json"));
         assert_eq!((run.code, &run.failure()["kind"]), (2, &json!(kind)), "{tool}");
     }

@@ -17,7 +17,7 @@ fn document(run: &Run) -> Value {
     serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {}", run.out))
 }
 
-fn signal(child: &std::process::Child, signal: &str) {
+pub(crate) fn signal(child: &std::process::Child, signal: &str) {
     let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
@@ -28,7 +28,7 @@ fn runs(pid: u64) -> bool {
 }
 
 /// Processes whose environment names this home: bridges carry no such thing, servers and commands do.
-fn left_behind(home: &Path) -> Vec<String> {
+pub(crate) fn left_behind(home: &Path) -> Vec<String> {
     let needle = home.as_os_str().as_encoded_bytes();
     let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     entries

@@ -4,9 +4,11 @@
 
 mod awake;
 mod bridge;
+mod bulk;
 mod home;
 mod life;
 mod records;
 mod schemas;
 mod terminal;
+mod urls;
 mod usage;

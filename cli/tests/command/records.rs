@@ -114,13 +114,16 @@ fn configuration_faults_are_usage_errors() {
     fs::write(home.path().join("bad.json"), "{").unwrap();
     fs::write(
         home.path().join("mcp.json"),
-        r#"{"mcpServers":{"files":{"command":"cat"},"web":{"url":"https://x"}}}"#,
+        r#"{"mcpServers":{"files":{"command":"cat"},"web":{"url":"ws://x"},
+        "two":{"url":"https://x","command":"cat"}}}"#,
     )
     .unwrap();
     for (line, says) in [
         ("connect bad.json:x --lazy --json", "not valid JSON"),
         ("connect mcp.json:fils --lazy --json", "files"),
-        ("connect mcp.json:web --lazy --json", "remote"),
+        ("connect mcp.json:web --lazy --json", "not ws://"),
+        ("connect mcp.json:two --lazy --json", "both `command` and `url`"),
+        ("connect mcp.json:files --lazy --insecure --json", "--insecure is for servers behind a URL"),
         ("connect @x --lazy --env DROWSE_TEST_UNSET --json -- cat", "DROWSE_TEST_UNSET"),
     ] {
         let run = home.run(line);

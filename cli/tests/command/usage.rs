@@ -24,11 +24,17 @@ fn usage_errors_exit_1_and_say_what_to_do() {
         ("connect", "needs a server"),
         ("connect --idle-timeout soon -- cat", "--idle-timeout"),
         ("connect --idle-timeout -1 -- cat", "--idle-timeout"),
-        ("connect https://mcp.example.com @x", "later release"),
-        ("connect localhost:8080", "later release"),
+        ("connect ftp://mcp.example.com @x", "drowse speaks http:// and https://, not ftp://"),
+        ("connect https://mcp.example.com/#x", "what follows # never reaches a server"),
+        ("connect localhost:99999", "port"),
+        ("connect https://", "names no host"),
+        ("connect x.example -H Mcp-Session-Id:1", "drowse's own"),
+        ("connect x.example --lazy --cacert none.pem", "--cacert: cannot read"),
+        ("connect x.example --proxy 127.0.0.1:8080", "later release"),
+        ("connect --header A:1 -- cat", "for servers behind a URL"),
         ("connect mcp.json:entry", "no file `mcp.json`"),
         ("@s tasks-list", "later release"),
-        ("@s ping --header a:b", "later release"),
+        ("@s ping --header a:b", "belongs to `connect`"),
         ("clean everything", "`everything`"),
     ] {
         let run = home.run(line);
@@ -40,12 +46,22 @@ fn usage_errors_exit_1_and_say_what_to_do() {
 }
 
 #[test]
-fn a_whole_file_is_for_later() {
+fn secrets_in_the_wrong_place_are_not_shown() {
     let home = Home::new();
-    std::fs::write(home.path().join("mcp.json"), "{}").unwrap();
-    let failure = home.run("connect mcp.json --json").failure();
-    assert_eq!(failure["kind"], "unsupported");
-    assert!(failure["_drowse"]["hint"].as_str().unwrap().contains("mcp.json:<entry>"));
+    for line in [
+        "connect https://me:hush@mcp.example.com/mcp",
+        "connect me:hush@mcp.example.com/mcp @x --verbose",
+        "connect ftp://me:hush@mcp.example.com",
+        "connect x.example -H hush",
+        "connect x.example -H X-A:hush\u{1}",
+        "connect x.example -H Host:hush --json",
+        "connect x.example --proxy http://me:hush@proxy",
+    ] {
+        let run = home.run(line);
+        assert_eq!((run.code, run.out.as_str()), (1, ""), "{line}: {}", run.err);
+        assert!(!run.err.contains("hush"), "{line}: {}", run.err);
+    }
+    assert!(!home.path().join("home").exists());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::link::{Allowance, Failure, Key};
 use crate::message::Own;
 use crate::method::Method;
 use crate::span::Span;
+use crate::splice::RequestParts;
 
 /// A request for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,8 +46,10 @@ pub enum Action {
     /// its first byte. If the link is lost before that, by whatever input, forget what was not written: the request
     /// comes again.
     Send {
-        /// Which; its wire id is `key.wire()`.
+        /// Which.
         key: Key,
+        /// Its id on the wire.
+        wire: u64,
         /// Its method.
         method: Method,
         /// The revision the server speaks.
@@ -64,12 +67,19 @@ pub enum Action {
         /// Why.
         failure: Failure,
     },
-    /// Close the server's input.
+    /// Over HTTP: open the stream on which the server says what belongs to no request
+    /// ([`crate::http::exchange::Carried::Listening`]), and keep it for as long as its exchange says.
+    Listen,
+    /// Over HTTP: open the stream of the transport of 2024-11-05; then `handle_endpoint`, or a verdict.
+    OpenOldStream,
+    /// Close the server's input. Over HTTP: end the session, if there is one, and the streams of no request.
     CloseInput,
     /// Tell the whole tree to terminate.
     Terminate,
     /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
     Kill,
+    /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
+    Renewed,
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
     Retire,
 }
@@ -103,13 +113,9 @@ pub enum Outcome {
         /// Its id.
         id: Span,
     },
-    /// A request of the server that nobody here can serve: answer with the error -32601.
-    Decline {
-        /// Its id.
-        id: Span,
-        /// Its method.
-        method: Span,
-    },
+    /// Another request of the server: one that is [held](crate::held) for a caller, or that the adapter answers itself
+    /// (`roots/list`), or nothing that anybody here can serve: answer that with the error -32601.
+    Asked(RequestParts),
     /// A notification of the server.
     Notification {
         /// Its method.

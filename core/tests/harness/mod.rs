@@ -483,7 +483,7 @@ impl World {
                     let bytes = message::own(own, IDENTITY, &mut buffer).expect("it fits");
                     self.write(bytes);
                 }
-                Action::Send { key, method, revision } => {
+                Action::Send { key, wire, method, revision } => {
                     let number = self.slab[key.index()].expect("a payload is there");
                     assert_eq!(self.calls[number].key, Some(key));
                     let frame = self.calls[number].frame.clone();
@@ -491,12 +491,14 @@ impl World {
                         RequestParts::of(&envelope::read(&frame).expect("a message")).expect("a request");
                     let progress = method.wants_progress();
                     let pieces =
-                        splice::request(&frame, &parts, key.wire(), progress, revision).expect("few pieces");
+                        splice::request(&frame, &parts, wire, progress, revision).expect("few pieces");
                     let mut buffer = vec![0; pieces.len()];
                     let bytes = pieces.write(&frame, &[], &mut buffer).expect("it fits").to_vec();
                     self.write(&bytes);
                     self.server.handle_sent(key);
                 }
+                Action::Renewed => {}
+                Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => self.conclude(key, Fate::Failed(failure.cause, failure.ran)),
                 Action::CloseInput => {
@@ -579,7 +581,7 @@ impl World {
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
-            | Outcome::Decline { .. }
+            | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {}

@@ -228,3 +228,30 @@ pub(crate) fn stream() -> impl Strategy<Value = Bytes> {
     prop::collection::vec((line, end), 0..8)
         .prop_map(|lines| Bytes(lines.into_iter().flat_map(|(line, end)| [&line, end].concat()).collect()))
 }
+
+/// Server-sent events of all kinds, with all kinds of ends; maybe a byte-order mark before them.
+pub(crate) fn events() -> impl Strategy<Value = Bytes> {
+    let name =
+        select(&["data", "data", "data", "id", "event", "retry", "dat", "foo", "", "Data", " data"][..]);
+    let colon = select(&[": ", ": ", ":", ":  ", "", " :"][..]);
+    let text = prop_oneof![
+        3 => message().prop_map(String::into_bytes).boxed(),
+        1 => damaged(message()).prop_map(|bytes| bytes.0).boxed(),
+        3 => prop::collection::vec(select(&b"ab01: \t\0\xef"[..]), 0..12),
+        1 => (250usize..260).prop_map(|length| vec![b'7'; length]),
+        2 => (0u64..1000).prop_map(|number| number.to_string().into_bytes()),
+        2 => Just(Vec::new()),
+    ]
+    .boxed();
+    let end = || select(&["\n", "\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "\r\r", "\r\n\n", ""][..]);
+    let line = prop_oneof![
+        9 => (name, colon, text, end()).prop_map(|(name, colon, mut text, end)| {
+            text.retain(|byte| !b"\r\n".contains(byte));
+            [name.as_bytes(), colon.as_bytes(), &text, end.as_bytes()].concat()
+        }),
+        1 => prop::collection::vec(select(&b"data: \r\n\xef\xbb\xbf"[..]), 0..12),
+    ];
+    let mark = prop_oneof![6 => Just(&b""[..]), 1 => Just(&b"\xef\xbb\xbf"[..]), 1 => Just(&b"\xef\xbb"[..])];
+    (mark, prop::collection::vec(line, 0..12))
+        .prop_map(|(mark, lines)| Bytes([mark, &lines.concat()].concat()))
+}

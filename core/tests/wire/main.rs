@@ -1,6 +1,6 @@
-//! Properties of what reads the wire: JSON scan, envelope, newline framing.
+//! Properties of what reads the wire: JSON scan, envelope, newline framing, server-sent events.
 //!
-//! What must hold is written down once, in [`oracle`], against `serde_json` and against the plainest code that does the
+//! What must hold is written down once, in [`oracle`] and [`events`], against `serde_json` and against the plainest code that does the
 //! same; the fuzz targets check the same with their own inputs.
 
 #![allow(
@@ -12,6 +12,8 @@
 )]
 #![allow(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "tests run on a host")]
 
+mod events;
 mod generate;
 mod oracle;
+mod peer;
 mod properties;

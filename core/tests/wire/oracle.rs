@@ -4,7 +4,9 @@ use std::fmt;
 
 use drowse_core::envelope::{self, EnvelopeErrorKind, Message, Part};
 use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::http::headers;
 use drowse_core::json::{self, JsonError, JsonErrorKind};
+use drowse_core::message::Writer;
 use drowse_core::span::Span;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -96,6 +98,33 @@ fn same_text(raw: &[u8], text: &str) {
     }
     let mut exact = vec![0; text.len()];
     assert_eq!(json::unescape(raw, &mut exact), Some(text));
+    header(raw, text);
+}
+
+/// A text arrives through a header as it was.
+fn header(raw: &[u8], text: &str) {
+    let mut buffer = vec![0; text.len() / 3 * 4 + 20];
+    let mut w = Writer::new(&mut buffer);
+    headers::write_value(raw, &mut w).expect("a text always fits");
+    let header = w.finish().expect("no longer than base64");
+    assert!(header.iter().all(|byte| (b' '..=b'~').contains(byte)));
+    assert_eq!(header, header.trim_ascii());
+    let inner = header.strip_prefix(b"=?base64?").and_then(|rest| rest.strip_suffix(b"?="));
+    assert_eq!(headers::is_plain(raw), inner.is_none());
+    assert_eq!(inner.map_or_else(|| header.to_vec(), decode_base64), text.as_bytes());
+}
+
+fn decode_base64(encoded: &[u8]) -> Vec<u8> {
+    let letters = [b'A'..=b'Z', b'a'..=b'z', b'0'..=b'9', b'+'..=b'+', b'/'..=b'/'];
+    let value = |letter: &u8| letters.iter().cloned().flatten().position(|other| other == *letter);
+    assert!(encoded.len().is_multiple_of(4));
+    let text = encoded.strip_suffix(b"==").or(encoded.strip_suffix(b"=")).unwrap_or(encoded);
+    let bits = text.iter().flat_map(|letter| {
+        let value = value(letter).expect("a letter of base64");
+        (0..6).rev().map(move |bit| value >> bit & 1)
+    });
+    let bits: Vec<usize> = bits.collect();
+    bits.chunks_exact(8).map(|byte| byte.iter().fold(0, |byte, bit| byte << 1 | *bit as u8)).collect()
 }
 
 fn text_of(raw: &[u8]) -> Option<String> {
@@ -119,6 +148,11 @@ pub(crate) fn walks(bytes: &[u8], start: usize, end: usize, name: &str) {
         last = item.end();
     }
     let _ = json::member(bytes, span, name);
+    assert!(headers::tools(bytes, span).all(|tool| inside(tool.span)));
+    for annotation in headers::annotations(bytes, span) {
+        assert!(annotation.path().iter().chain([&annotation.header()]).all(|part| inside(*part)));
+        assert!(annotation.argument(bytes, bytes, span).is_none_or(inside));
+    }
     let raw = span.of(bytes);
     let _ = (json::as_i64(raw), json::as_u64(raw), envelope::is_id(raw));
     if let Some(text) = text_of(raw) {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::{generate, oracle};
+use crate::{events, generate, oracle, peer};
 
 /// `PROPTEST_CASES` still scales it.
 fn config(share: f32) -> ProptestConfig {
@@ -67,6 +67,25 @@ proptest! {
         for buffer in limit..limit + 4 {
             oracle::framing(&stream.0, limit, buffer, &pieces);
         }
+    }
+
+    #[test]
+    fn events_are_the_same_in_any_pieces(
+        stream in generate::events(),
+        limit in prop_oneof![0usize..20, 0usize..300],
+        buffer in prop_oneof![0usize..20, 0usize..400],
+        pieces in prop::collection::vec(prop_oneof![0u8..6, any::<u8>()], 1..12),
+    ) {
+        events::sse(&stream.0, limit, buffer, &pieces);
+        events::sse(&stream.0, limit, limit + 1, &pieces);
+    }
+
+    #[test]
+    fn events_are_those_of_somebody_elses_decoder(
+        stream in generate::events(),
+        pieces in prop::collection::vec(1usize..40, 1..12),
+    ) {
+        peer::same_events(&stream.0, &pieces);
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use drowse_core::era::Revision;
 use drowse_core::lifecycle::{Exit, Record};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,8 +17,16 @@ use crate::wire::Kind;
 /// A future on the bridge's one thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// A started server.
-pub struct Backend {
+/// A server that was started, or reached.
+pub enum Backend {
+    /// A process of ours.
+    Process(Process),
+    /// A server behind a URL.
+    Remote(Rc<dyn Client>),
+}
+
+/// A started process.
+pub struct Process {
     /// Its input. Dropped, it is closed.
     pub input: Box<dyn AsyncWrite + Unpin>,
     /// Its output.
@@ -30,8 +39,43 @@ pub struct Backend {
 
 impl std::fmt::Debug for Backend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Backend").field("pid", &self.control.pid()).finish_non_exhaustive()
+        match self {
+            Self::Process(process) => process.fmt(f),
+            Self::Remote(_) => f.write_str("Remote"),
+        }
     }
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("pid", &self.control.pid()).finish_non_exhaustive()
+    }
+}
+
+/// Sends HTTP requests to one server. What its answers mean is not its business.
+pub trait Client {
+    /// Sends a request whose URI is that of the server, or of an endpoint that it named.
+    fn send(&self, request: http::Request<Bytes>) -> LocalFuture<'static, Result<Response, Failed>>;
+    /// The server's own address.
+    fn url(&self) -> &url::Url;
+}
+
+/// The beginning of a response; its body comes piece by piece.
+pub type Response = http::Response<Box<dyn Body>>;
+
+/// The body of a response.
+pub trait Body {
+    /// The next piece; `None` at its end.
+    fn chunk(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, Failed>>;
+}
+
+/// Why there is no response, or no more of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// A connection was there, so that the request may have been written.
+    pub connected: bool,
+    /// Why, for people.
+    pub text: String,
 }
 
 /// The processes of a started server.

@@ -1,5 +1,6 @@
 //! The words for what went wrong: causes of the core as messages that say what to do, with drowse's error data.
 
+use drowse_core::held::Lost;
 use drowse_core::lifecycle::Unavailable;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::server::StartError;
@@ -25,6 +26,8 @@ pub(super) struct Circumstances<'c> {
     pub(super) stderr: Option<&'c str>,
     pub(super) retry_at_ms: Option<u64>,
     pub(super) limit: usize,
+    /// What the network said of this request.
+    pub(super) detail: Option<&'c str>,
 }
 
 /// Explains the failure of a request.
@@ -48,7 +51,7 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::StartFailed => around.start.unwrap_or("the server could not be started").to_owned(),
         Cause::BackingOff => backing_off(around.start),
         Cause::ShuttingDown => "the session is being closed".to_owned(),
-        Cause::Unauthorized => "the server refused the credentials".to_owned(),
+        Cause::Unauthorized => unauthorized(around.detail),
         Cause::Expired => "the server ended the session; `restart` begins a new one".to_owned(),
         Cause::TooLarge => {
             more.push(("limit", json!(around.limit)));
@@ -66,6 +69,11 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Unkillable => "processes of the last server were killed and are still there, so no other was started: \
                               look for them with `ps`, they may wait for a device or belong to another user"
             .to_owned(),
+        Cause::Unreachable => detailed("the server cannot be reached", around.detail),
+        Cause::ConnectionLost => {
+            detailed("the connection to the server broke before its answer came", around.detail)
+        }
+        Cause::Refused => detailed("the server refused the request", around.detail),
         _ => "the request failed".to_owned(),
     };
     if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
@@ -96,6 +104,11 @@ pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Expla
     failure(Failure { cause, ran: Ran::No }, around)
 }
 
+/// Explains why the answers to questions lead to no call.
+pub(super) fn lost(lost: Lost) -> Explained {
+    with_data(lost.to_string(), lost.kind(), Ran::Unknown.name(), Vec::new())
+}
+
 /// An error of drowse's own that never reached the server.
 pub(super) fn refused(message: String, kind: &str) -> Explained {
     with_data(message, kind, Ran::No.name(), Vec::new())
@@ -124,6 +137,40 @@ pub(super) fn start_error(error: StartError, spawn: Option<&str>, connect_secs: 
         }
         StartError::Negotiation(error) => format!("{error}: is it an MCP server on stdio?"),
     }
+}
+
+/// Why a server behind a URL could not be reached, for people. `said`: what the network said.
+pub(super) fn connect_error(error: StartError, said: Option<&str>, connect_secs: u64) -> String {
+    use drowse_core::negotiate::NegotiationError as N;
+    match error {
+        StartError::NotPersisted => start_error(error, said, connect_secs),
+        StartError::NotSpawned => said.unwrap_or("the server could not be reached").to_owned(),
+        StartError::Negotiation(N::TimedOut) => {
+            format!("the server did not answer the handshake within {connect_secs} s: is its URL right?")
+        }
+        StartError::Negotiation(N::Unreachable) => detailed("the server cannot be reached", said),
+        StartError::Negotiation(N::Broken) => {
+            detailed("the connection broke before the server answered the handshake", said)
+        }
+        StartError::Negotiation(error) if error == N::NoCommonVersion => {
+            format!("{error}: see whether its entry pins one (`mcpVersion`)")
+        }
+        StartError::Negotiation(error) => {
+            detailed(&format!("{error}; is this the URL of its MCP endpoint, often `…/mcp`?"), said)
+        }
+    }
+}
+
+/// That the server refused the credentials, for people.
+pub(super) fn unauthorized(said: Option<&str>) -> String {
+    detailed(
+        "the server refused the credentials: give others with `connect … -H \"Authorization: Bearer …\"`",
+        said,
+    )
+}
+
+fn detailed(what: &str, detail: Option<&str>) -> String {
+    detail.map_or_else(|| what.to_owned(), |detail| format!("{what}: {detail}"))
 }
 
 fn backing_off(start: Option<&str>) -> String {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use drowse_core::lifecycle::Exit;
 
@@ -13,14 +14,18 @@ use crate::home::{Home, SessionName};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
-use crate::wire::{BridgeConfig, Failed, Kind, Ready, StartReport};
+use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 
-use super::backend::{Backend, Control, Facts, Host, LocalFuture, StartFailure};
+use super::backend::{Backend, Control, Facts, Host, LocalFuture, Process, StartFailure};
+use super::client::HttpClient;
 
 pub(super) struct BridgeHost {
     home: Home,
     name: SessionName,
     launch: Launch,
+    /// The server's address, if it is one behind a URL.
+    remote: Option<Remote>,
+    connect: Duration,
     /// The generation that `launch.marker` belongs to.
     generation: u64,
     identity: ProcessIdentity,
@@ -53,6 +58,8 @@ impl BridgeHost {
                 env: config.env.clone(),
                 marker: String::new(),
             },
+            remote: config.remote.clone(),
+            connect: Duration::from_millis(config.connect_timeout_ms),
             generation: config.generation,
             identity,
             log,
@@ -120,14 +127,18 @@ impl Host for BridgeHost {
 
     fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
         fault::point("B3");
+        if let Some(remote) = &self.remote {
+            let client = HttpClient::new(remote, &self.launch.env, self.connect)?;
+            return Ok(Backend::Remote(Rc::new(client)));
+        }
         let tree = process::launch(&self.launch).map_err(|error| error.to_string())?;
         fault::point("B4");
-        Ok(Backend {
+        Ok(Backend::Process(Process {
             input: Box::new(tree.stdin),
             output: Box::new(tree.stdout),
             errors: Some(Box::new(tree.stderr)),
             control: Rc::new(Processes(tree.control)),
-        })
+        }))
     }
 
     fn server_errors(&mut self, bytes: &[u8]) {

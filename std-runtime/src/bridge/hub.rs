@@ -4,6 +4,9 @@
 //! on one thread; each stream has one reading task and one flushing task, and no request has a task of its own.
 
 mod callers;
+mod marked;
+mod questions;
+mod remote;
 mod streams;
 
 use std::cell::RefCell;
@@ -11,17 +14,21 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::Poll;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::Revision;
 use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection};
+use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
-use drowse_core::link::{Key, Slot};
+use drowse_core::link::{Allowance, Key, Slot};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
-use drowse_core::server::{self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError};
+use drowse_core::server::{
+    self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError, Transport,
+};
 use drowse_core::span::Span;
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
 use drowse_core::time::{Duration, Instant};
@@ -32,11 +39,14 @@ use tokio::task::spawn_local;
 
 use crate::wire::Kind;
 
-use super::backend::{Backend, Control, Facts, Host, StartFailure};
+use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
+use marked::{Marked, OURS};
+use questions::Questions;
+use remote::{Post, Remote};
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -68,6 +78,12 @@ pub struct HubConfig {
     pub revision: Option<Revision>,
     /// The time now, in microseconds since 1970.
     pub now_micros: u64,
+    /// The server ended the last generation's session.
+    pub expired: bool,
+    /// What a legacy server may ask its client for.
+    pub capabilities: ClientCapabilities,
+    /// The roots that it is told of, URIs.
+    pub roots: Vec<String>,
 }
 
 /// The shared handle; everything is on one thread.
@@ -101,6 +117,19 @@ struct Inner {
     connections: HashMap<u64, Connection>,
     next_connection: u64,
     running: Option<Running>,
+    /// The server, if it is one behind a URL.
+    remote: Option<Remote>,
+    /// Tools whose arguments go into headers.
+    marked: Marked,
+    /// What the server asks during calls.
+    questions: Questions,
+    /// Requests that were accepted so far.
+    order: u64,
+    /// How often a session that the server had ended was replaced, and of which the last caller was told.
+    renewals: u64,
+    told: u64,
+    /// What the network said while the server was being reached.
+    network: Option<String>,
     /// What the server said of itself when it was negotiated.
     handshake: Option<Vec<u8>>,
     revision: Option<Revision>,
@@ -116,7 +145,10 @@ struct Inner {
 
 /// What is kept for a request under way.
 struct Payload {
+    /// Who waits for the answer.
     connection: u64,
+    /// Who waited last, if now nobody does.
+    last: u64,
     method: Method,
     /// The caller's id, raw.
     id: Vec<u8>,
@@ -126,12 +158,57 @@ struct Payload {
     /// The request itself, while it may have to be sent (again).
     frame: Option<Vec<u8>>,
     sent: bool,
+    /// Its id on the wire, once it was sent.
+    wire: Option<u64>,
+    /// What the network said of it.
+    detail: Option<String>,
+    /// What it may take, if not the usual.
+    allowance: Option<Allowance>,
+    /// It was sent again after the list of tools was read.
+    relisted: bool,
+    /// Its place in the order of arrival.
+    order: u64,
+    principal: u64,
+    /// What its caller can be asked for.
+    capabilities: ClientCapabilities,
+}
+
+impl Payload {
+    fn new(connection: u64, method: Method, frame: &[u8], parts: RequestParts, token: Option<Span>) -> Self {
+        Self {
+            connection,
+            last: connection,
+            method,
+            id: parts.id.of(frame).to_vec(),
+            token: token.map(|span| span.of(frame).to_vec()),
+            parts,
+            frame: None,
+            sent: false,
+            wire: None,
+            detail: None,
+            allowance: None,
+            relisted: false,
+            order: 0,
+            principal: 0,
+            capabilities: ClientCapabilities::default(),
+        }
+    }
+
+    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
+    fn is_kept_for_later(&self) -> bool {
+        self.method.only_reads() || self.capabilities != ClientCapabilities::default()
+    }
 }
 
 struct Connection {
     front: Front,
     outlet: Outlet,
     closed: Rc<Notify>,
+    /// Whose view it is, as a number; whether others may have the same.
+    principal: u64,
+    named: bool,
+    /// The renewals that its caller knows of.
+    renewals: u64,
     _flusher: Task,
 }
 
@@ -147,17 +224,24 @@ struct Running {
 }
 
 /// A task that ends with what it serves.
-struct Task(tokio::task::JoinHandle<()>);
+struct Task(Option<tokio::task::JoinHandle<()>>);
 
 impl Task {
     fn spawn(future: impl Future<Output = ()> + 'static) -> Self {
-        Self(spawn_local(future))
+        Self(Some(spawn_local(future)))
+    }
+
+    /// Lets it come to its end.
+    fn detach(mut self) {
+        self.0 = None;
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
     }
 }
 
@@ -170,10 +254,18 @@ impl Hub {
         // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
         let crashes = config.crashes.iter().map(|ms| Instant::from_millis(*ms)).filter(|at| *at <= now);
         let crashes = CrashLog::from_times(crashes);
-        let server = Server::new(config.server, slots, config.generation, crashes);
+        let mut server = Server::new(config.server, slots, config.generation, crashes);
+        if config.expired {
+            server = server.after_expiry();
+        }
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
+        let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
+            questions,
+            order: 0,
+            renewals: 0,
+            told: 0,
             server,
             host,
             config,
@@ -181,6 +273,9 @@ impl Hub {
             connections: HashMap::new(),
             next_connection: 0,
             running: None,
+            remote: None,
+            marked: Marked::default(),
+            network: None,
             handshake: None,
             revision,
             closers: Vec::new(),
@@ -265,7 +360,7 @@ impl Hub {
     async fn run_timer(self) {
         loop {
             let next = self.with(|_, inner, _| {
-                inner.armed = inner.server.poll_timeout().map(|(at, _)| at);
+                inner.armed = inner.next_timeout();
                 inner.armed
             });
             match next {
@@ -273,6 +368,7 @@ impl Hub {
                 Some(at) => tokio::select! {
                     () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
                         inner.server.handle_timeout(now);
+                        inner.questions.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -313,25 +409,66 @@ impl Hub {
     fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
         loop {
             inner.note_sent();
-            let Some(action) = inner.server.poll_action() else { break };
             let now = self.now();
+            let Some(action) = inner.server.poll_action() else {
+                if inner.server.negotiated().is_none() {
+                    inner.questions.handle_lost();
+                }
+                if self.drive_questions(inner, now) {
+                    continue;
+                }
+                break;
+            };
             match action {
                 Action::Persist(record) => self.persist(inner, now, record),
                 Action::Spawn { generation } => self.spawn(inner, now, generation),
                 Action::SendOwn(own) => {
                     let mut buffer = [0; message::OWN_MAX];
-                    if let Ok(bytes) = message::own(own, IDENTITY, &mut buffer) {
-                        inner.write(&[bytes], None);
+                    if let Ok(bytes) =
+                        message::own_with(own, IDENTITY, inner.questions.capabilities, &mut buffer)
+                    {
+                        if inner.remote.is_some() {
+                            self.post_own(inner, own, bytes);
+                        } else {
+                            inner.write(&[bytes], None);
+                        }
                     }
                 }
-                Action::Send { key, revision, .. } => inner.send_request(key, revision, current),
+                Action::Send { key, wire, revision, .. } => {
+                    self.send_request(inner, key, wire, revision, current);
+                }
+                Action::Renewed => {
+                    inner.renewals += 1;
+                    inner.host.note("the server had ended the session; a fresh one was begun");
+                }
+                Action::Listen => self.open_stream(inner, Carried::Listening),
+                Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
-                    let explained = inner.explain(|around| explain::failure(failure, around));
-                    if let Some(payload) = inner.release(key) {
+                    let payload = inner.release(key);
+                    if let Some(payload) = &payload {
+                        inner.keep_failure(now, key, payload, failure);
+                    }
+                    let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
+                    let explained = inner
+                        .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    if let Some(payload) = payload {
+                        if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
+                            remote.abandon(wire);
+                        }
+                        if payload.connection == OURS {
+                            self.tools_listed(inner);
+                        }
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     }
                     self.0.room.notify_waiters();
+                }
+                Action::CloseInput if inner.remote.is_some() => self.say_goodbye(inner),
+                Action::Terminate | Action::Kill if inner.remote.is_some() => {
+                    if let Some(remote) = &mut inner.remote {
+                        remote.abort();
+                    }
+                    self.remote_ended(inner);
                 }
                 Action::CloseInput => {
                     if let Some(running) = &mut inner.running {
@@ -353,7 +490,7 @@ impl Hub {
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
-        let next = inner.server.poll_timeout().map(|(at, _)| at);
+        let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
             (Some(_), None) => true,
@@ -371,16 +508,24 @@ impl Hub {
         if record.state == PublicState::Connecting && !record.ended {
             inner.stderr.clear();
             inner.spawn_failure = None;
+            inner.network = None;
             inner.failure = None;
         }
         if let Some(error) = inner.server.start_error() {
             let secs = inner.config.server.limits.connect.as_secs();
-            inner.failure = Some(explain::start_error(error, inner.spawn_failure.as_deref(), secs));
+            inner.failure = Some(inner.explain_start(error, secs));
         }
         if let Some(revision) = inner.server.revision() {
             inner.revision = Some(revision);
         }
-        let unwell = record.state == PublicState::Crashed;
+        if record.state == PublicState::Live {
+            // What went wrong on the way there no longer matters.
+            inner.network = None;
+        }
+        if record.state == PublicState::Unauthorized && inner.failure.is_none() {
+            inner.failure = Some(explain::unauthorized(inner.network.as_deref()));
+        }
+        let unwell = matches!(record.state, PublicState::Crashed | PublicState::Unauthorized);
         let crashes = inner.server.lifecycle().crashes();
         let facts = Facts {
             record,
@@ -406,8 +551,13 @@ impl Hub {
     }
 
     fn spawn(&self, inner: &mut Inner, now: Instant, generation: u64) {
+        inner.questions.handle_started(generation);
         match inner.host.spawn(generation) {
-            Ok(Backend { input, output, errors, control }) => {
+            Ok(Backend::Remote(client)) => {
+                inner.remote = Some(Remote::new(client, generation));
+                inner.server.handle_spawned(now);
+            }
+            Ok(Backend::Process(Process { input, output, errors, control })) => {
                 let outlet = Outlet::new(input);
                 let (broken, reported) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
                 let flusher =
@@ -470,6 +620,11 @@ impl Hub {
                 // The server was too slow, not unwilling.
                 Some(StartError::Negotiation(NegotiationError::TimedOut)) => Kind::Timeout,
                 Some(StartError::NotPersisted) => Kind::Storage,
+                Some(StartError::Negotiation(NegotiationError::Unreachable | NegotiationError::Broken)) => {
+                    Kind::Network
+                }
+                Some(StartError::Negotiation(NegotiationError::Http(_))) => Kind::Http,
+                None if inner.server.state() == PublicState::Unauthorized => Kind::Unauthorized,
                 _ => Kind::StartFailed,
             };
             let failure = StartFailure {
@@ -496,6 +651,17 @@ impl Inner {
             .collect()
     }
 
+    fn next_timeout(&self) -> Option<Instant> {
+        let server = self.server.poll_timeout().map(|(at, _)| at);
+        [server, self.questions.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn keep(&mut self, key: Key, payload: Payload) {
+        if let Some(place) = self.payloads.get_mut(key.index()) {
+            *place = Some(payload);
+        }
+    }
+
     fn release(&mut self, key: Key) -> Option<Payload> {
         self.payloads.get_mut(key.index()).and_then(Option::take)
     }
@@ -503,7 +669,7 @@ impl Inner {
     fn explain(&self, explain: impl FnOnce(&Circumstances<'_>) -> Explained) -> Explained {
         let secs = self.config.server.limits.connect.as_secs();
         let start = match self.server.start_error() {
-            Some(error) => Some(explain::start_error(error, self.spawn_failure.as_deref(), secs)),
+            Some(error) => Some(self.explain_start(error, secs)),
             None => self.failure.clone(),
         };
         let stderr = self.stderr_tail();
@@ -512,7 +678,17 @@ impl Inner {
             stderr: stderr.as_deref(),
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
+            detail: None,
         })
+    }
+
+    fn explain_start(&self, error: StartError, secs: u64) -> String {
+        let remote = self.config.server.transport == Transport::Http;
+        let said = if remote { self.network.as_deref() } else { self.spawn_failure.as_deref() };
+        match remote {
+            true => explain::connect_error(error, self.spawn_failure.as_deref().or(said), secs),
+            false => explain::start_error(error, said, secs),
+        }
     }
 
     fn stderr_tail(&self) -> Option<String> {

@@ -5,6 +5,7 @@
 //! docs/wake-protocol.md (B1 to B5, D1 to D3); the decisions are the core's.
 
 mod backend;
+mod client;
 mod explain;
 mod host;
 mod hub;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::{Pin, Revision};
 use drowse_core::lifecycle;
 use drowse_core::link::Allowance;
@@ -35,7 +37,9 @@ use crate::process::{self, ProcessIdentity};
 use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 
-pub use backend::{Backend, Control, Facts, Host, LocalFuture, StartFailure};
+pub use backend::{
+    Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Process, Response, StartFailure,
+};
 pub use hub::{Hub, HubConfig};
 
 use host::BridgeHost;
@@ -44,6 +48,9 @@ use host::BridgeHost;
 const SLOTS: usize = 256;
 /// How long connections may take to read the goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How long a server behind a URL that keeps a session may be silent, unless the session says otherwise.
+const SESSION_KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Runs the bridge. Its standard input holds one [`BridgeConfig`], its standard output is where the starter waits for
 /// one line, a [`crate::wire::StartReport`].
@@ -215,7 +222,12 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         server: server::Config {
             pin: config.mcp_version.as_deref().and_then(Pin::from_name).unwrap_or_default(),
             remembered: revision.map(Revision::era),
-            limits: Limits { connect: millis(config.connect_timeout_ms), ..Limits::default() },
+            limits: Limits {
+                connect: millis(config.connect_timeout_ms),
+                // Over HTTP silence says nothing of the era.
+                hedge: Limits::default().hedge.filter(|_| config.remote.is_none()),
+                ..Limits::default()
+            },
             lifecycle: lifecycle::Config {
                 idle: (config.idle_timeout_secs > 0).then(|| Duration::from_secs(config.idle_timeout_secs)),
                 input_grace: grace,
@@ -223,6 +235,15 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
                 auto_restart: config.auto_restart,
                 fail_on_expiry: config.fail_on_expiry,
                 ..lifecycle::Config::default()
+            },
+            transport: if config.remote.is_some() {
+                server::Transport::Http
+            } else {
+                server::Transport::Stream
+            },
+            session_keepalive: match config.keepalive_secs {
+                Some(secs) => (secs > 0).then(|| Duration::from_secs(secs)),
+                None => Some(SESSION_KEEPALIVE),
             },
             keepalive: config.keepalive_secs.filter(|secs| *secs > 0).map(Duration::from_secs),
             allowance: Allowance {
@@ -235,6 +256,15 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         generation: config.generation,
         crashes: config.crashes.clone(),
         revision,
+        capabilities: ClientCapabilities {
+            form: true,
+            url: true,
+            sampling: config.sampling,
+            sampling_tools: config.sampling,
+            roots: !config.roots.is_empty(),
+        },
+        roots: config.roots.clone(),
+        expired: config.expired,
         now_micros: crate::record::now_ms().saturating_mul(1000),
     }
 }

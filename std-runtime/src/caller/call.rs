@@ -18,6 +18,7 @@ use super::wake::{MARGIN, Present};
 use super::{Caller, Reply, Request, Sessions};
 use crate::fault;
 use crate::home::SessionName;
+use crate::input::ClientCapabilities;
 use crate::record::{self, Settings};
 use crate::wait::{Wait, Woken};
 use crate::wire::{Kind, MAX_MESSAGE, Ran};
@@ -29,7 +30,16 @@ const CHECKPOINT: Duration = Duration::from_secs(20);
 
 impl<'a> Caller<'a> {
     pub(super) fn new(sessions: &'a Sessions, name: &SessionName, wait: Wait<'a>) -> Self {
-        Self { sessions, name: name.clone(), wait, link: None, sent: 0, next_id: 1 }
+        Self {
+            sessions,
+            name: name.clone(),
+            wait,
+            link: None,
+            sent: 0,
+            next_id: 1,
+            renewed: false,
+            capabilities: ClientCapabilities::default(),
+        }
     }
 
     /// A caller that goes on with a connection that was just made.
@@ -42,6 +52,11 @@ impl<'a> Caller<'a> {
         self.wait = wait;
     }
 
+    /// What the server may ask for in the results of all calls from now on; nothing, unless it is said.
+    pub fn set_capabilities(&mut self, capabilities: ClientCapabilities) {
+        self.capabilities = capabilities;
+    }
+
     /// Runs one operation, waking the session if it sleeps.
     ///
     /// # Errors
@@ -49,7 +64,7 @@ impl<'a> Caller<'a> {
     pub fn call(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = request_line(id, &request)?;
+        let line = request_line(id, &request, self.capabilities)?;
         let only_reads = Method::from_name(request.method).only_reads();
         let mut reissued = false;
         let mut present = Present::Use;
@@ -83,11 +98,17 @@ impl<'a> Caller<'a> {
         })
     }
 
+    /// Whether the server had ended the session and what was answered since came from a fresh one, so that what the
+    /// server kept in memory is gone. Said once.
+    pub fn was_renewed(&mut self) -> bool {
+        std::mem::take(&mut self.renewed)
+    }
+
     /// Runs one operation on the bridge at the other end of the caller's link, which must be there.
     pub(super) fn call_here(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = request_line(id, &request)?;
+        let line = request_line(id, &request, self.capabilities)?;
         let gone = CallError::BridgeLost { name: self.name.clone(), what: "it ended".to_owned() };
         let Some(mut link) = self.link.take() else { return Err(gone) };
         match self.exchange(&mut link, id, &line, &mut request) {
@@ -110,6 +131,7 @@ impl<'a> Caller<'a> {
             written: 0,
             broken: false,
             goaway: None,
+            renewed: false,
             since: Instant::now(),
             timeout: request.timeout,
             guard: None,
@@ -120,7 +142,9 @@ impl<'a> Caller<'a> {
                 return outcome;
             }
             fault::point("C2-sent");
-            if let Some(outcome) = operation.receive(link, &self.name, request) {
+            let outcome = operation.receive(link, &self.name, request);
+            self.renewed |= operation.renewed;
+            if let Some(outcome) = outcome {
                 return outcome;
             }
             if let Some(outcome) = self.pause(link, &mut operation) {
@@ -201,6 +225,7 @@ struct Operation<'a> {
     /// The kernel takes no more.
     broken: bool,
     goaway: Option<u64>,
+    renewed: bool,
     since: Instant,
     /// The time-out that it brings itself.
     timeout: Option<Duration>,
@@ -282,6 +307,10 @@ impl Operation<'_> {
                 }
                 None
             }
+            Ok(Incoming::Renewed) => {
+                self.renewed = true;
+                None
+            }
             Ok(Incoming::Goaway(last)) => {
                 self.goaway = Some(last);
                 (last < self.number).then_some(Exchange::DidNotRun)
@@ -353,6 +382,7 @@ mod tests {
             written: 0,
             broken: false,
             goaway: None,
+            renewed: false,
             since: Instant::now(),
             timeout: None,
             guard: None,

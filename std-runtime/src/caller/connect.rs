@@ -14,7 +14,7 @@ use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
 use crate::credential;
 use crate::home::SessionName;
 use crate::lock::Lock;
-use crate::record::{self, SessionRecord, StateRecord};
+use crate::record::{self, SessionRecord, State, StateRecord, now_ms};
 use crate::wait::Wait;
 use crate::wire::{Failed, Kind, METHOD_INFO};
 
@@ -70,13 +70,14 @@ impl Sessions {
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         // Before anything is ended: a broken entry leaves the server that runs alone.
         let again = pin_again(&record, &credentials, environment)?;
-        let same_command = (&again.record.command, &again.record.args) == (&record.command, &record.args);
+        let runs = |record: &SessionRecord| (record.command.clone(), record.args.clone(), record.url.clone());
+        let same_server = runs(&again.record) == runs(&record);
         if (&again.record, &again.credentials) != (&record, &credentials) {
             credential::write(&self.home, name, &again.credentials)?;
             record::write_session(&self.home, name, &again.record)?;
         }
         self.end(name, &record, Ending::Kept, wait)?;
-        self.forgive(name, same_command)?;
+        self.forgive(name, same_server)?;
         let info = self.start_and_ask(name, &lock, &again.record, wait).map_err(settle)?;
         Ok(Connected {
             name: name.clone(),
@@ -138,8 +139,20 @@ impl Sessions {
         }
         let done =
             |outcome, info| Connected { name: name.clone(), record: new.record.clone(), outcome, info };
+        let refused = known_if_readable(self, name)?.is_some_and(|known| known.state == State::Unauthorized);
         if wanted.is_lazy(&new.record) {
+            // Otherwise the next call would still be told of the old ones.
+            if refused && differs && Lock::try_acquire(&self.home.bridge_lock(name))?.is_some() {
+                self.forgive(name, true)?;
+            }
             return Ok(done(Outcome::Updated, None));
+        }
+        // Whoever connects wants it tried again, with other credentials or without.
+        if refused {
+            self.end(name, &record, Ending::Kept, wait)?;
+            self.forgive(name, true)?;
+            let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
+            return Ok(done(Outcome::Woken, Some(info)));
         }
         // A bridge is told its settings when it starts, so new ones need a new bridge.
         if differs && matches!(self.greet(name, wait, GREETING)?, Greeting::Welcome(_)) {
@@ -197,20 +210,24 @@ impl Sessions {
                 }
                 Ok(info)
             }
-            Err(error) => Err(NotMet { error: self.lost_at_once(name, error), bridge }),
+            Err(error) => Err(NotMet { error: self.lost_at_once(name, record, error), bridge }),
         }
     }
 
     /// Why nothing came of a bridge that was ready: mostly that its server ended right then.
-    fn lost_at_once(&self, name: &SessionName, error: CallError) -> CallError {
+    fn lost_at_once(&self, name: &SessionName, record: &SessionRecord, error: CallError) -> CallError {
         let lost = match &error {
             CallError::BridgeLost { .. } | CallError::BridgeFailed { .. } => true,
             error => error.kind() == Kind::ServerLost,
         };
         let known = known_if_readable(self, name).ok().flatten();
         let Some(known) = known.filter(|known| lost && !known.state.is_awake()) else { return error };
-        let message = "the server ended as soon as it had answered the handshake: run its command by hand to see \
-                       why; it must stay in the foreground";
+        let message = if record.url.is_some() {
+            "the server was lost as soon as it had answered the handshake: see the session's log, or try again"
+        } else {
+            "the server ended as soon as it had answered the handshake: run its command by hand to see why; it must \
+             stay in the foreground"
+        };
         let report = Failed { kind: Kind::StartFailed, message: message.to_owned(), stderr: known.stderr };
         CallError::StartFailed { name: name.clone(), report }
     }
@@ -249,12 +266,15 @@ impl Sessions {
         let _ = self.remove(name);
     }
 
-    /// Forgets crashes and back-off, and the era too where the command is another one; and a state that
-    /// cannot be read altogether. B must be free.
+    /// Forgets crashes and back-off, refused credentials and lost sessions, and the era too where the server is
+    /// another one; and a state that cannot be read altogether. B must be free.
     fn forgive(&self, name: &SessionName, keep_era: bool) -> Result<(), CallError> {
         let mut known = known_if_readable(self, name)?.unwrap_or_else(StateRecord::dormant);
         known.crashes.clear();
         known.retry_at = None;
+        if matches!(known.state, State::Unauthorized | State::Expired) {
+            (known.state, known.since, known.message) = (State::Idle, now_ms(), None);
+        }
         known.era = known.era.filter(|_| keep_era);
         Ok(record::write_state(&self.home, name, &known)?)
     }

@@ -58,7 +58,7 @@ pub enum CallError {
         nearest: Option<SessionName>,
     },
     /// The name is in use for something else.
-    #[error("{name} already runs {existing}: choose another name, or `drowse close {name}` first")]
+    #[error("{name} is taken by {existing}: choose another name, or `drowse close {name}` first")]
     NameTaken {
         /// The name.
         name: SessionName,
@@ -116,6 +116,25 @@ pub enum CallError {
         message: Option<String>,
         /// Its last words.
         stderr: Option<String>,
+    },
+    /// The server refused the credentials the last time, and would again.
+    #[error(
+        "the server of {name} refused our credentials the last time{}; `drowse restart {name}` tries the same once more",
+        OrElse(message.as_deref(), ": connect again with others, -H 'Name: value'")
+    )]
+    Unauthorized {
+        /// The session.
+        name: SessionName,
+        /// What was said then, and what to do.
+        message: Option<String>,
+    },
+    /// The server ended the session, and the user wants no fresh one unasked.
+    #[error(
+        "the server of {name} ended the session, and with it what it kept: `drowse restart {name}` begins a fresh one"
+    )]
+    Expired {
+        /// The session.
+        name: SessionName,
     },
     /// A bridge of another drowse, which shares no hello version with this one, serves the session.
     #[error(
@@ -224,6 +243,8 @@ impl CallError {
             Self::StartFailed { report, .. } => report.kind,
             Self::BridgeFailed { .. } => Kind::StartFailed,
             Self::BackingOff { .. } => Kind::BackingOff,
+            Self::Unauthorized { .. } => Kind::Unauthorized,
+            Self::Expired { .. } => Kind::Expired,
             Self::OtherVersion { .. } => Kind::Unsupported,
             Self::BridgeLost { .. } => Kind::BridgeLost,
             Self::Deadline { .. } => Kind::Timeout,
@@ -318,6 +339,15 @@ struct Because<'a>(Option<&'a str>);
 impl fmt::Display for Because<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |why| write!(f, " ({why})"))
+    }
+}
+
+struct OrElse<'a>(Option<&'a str>, &'a str);
+
+impl fmt::Display for OrElse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(why, otherwise) = self;
+        if why.is_some() { Because(*why).fmt(f) } else { f.write_str(otherwise) }
     }
 }
 

@@ -10,10 +10,15 @@ use serde_json::value::RawValue;
 
 use super::Request;
 use super::error::{CallError, RpcError};
-use crate::wire::{Envelope, ErrorData, GOAWAY, Goaway, META_TIMEOUT, PROTOCOL_VERSION};
+use crate::input::{ClientCapabilities, capabilities_json};
+use crate::wire::{Envelope, ErrorData, GOAWAY, Goaway, META_TIMEOUT, PROTOCOL_VERSION, RENEWED};
 
 /// A request as one line, newline included.
-pub(super) fn request(id: u64, request: &Request<'_>) -> Result<Vec<u8>, CallError> {
+pub(super) fn request(
+    id: u64,
+    request: &Request<'_>,
+    capabilities: ClientCapabilities,
+) -> Result<Vec<u8>, CallError> {
     let bad = |error: serde_json::Error| CallError::BadParams {
         method: request.method.to_owned(),
         what: error.to_string(),
@@ -48,7 +53,7 @@ pub(super) fn request(id: u64, request: &Request<'_>) -> Result<Vec<u8>, CallErr
     let version = format!("\"{PROTOCOL_VERSION}\"");
     member(&mut line, ours[0], &version).map_err(bad)?;
     line.push(b',');
-    member(&mut line, ours[1], "{}").map_err(bad)?;
+    member(&mut line, ours[1], &capabilities_json(capabilities)).map_err(bad)?;
     line.push(b',');
     let info = concat!("{\"name\":\"drowse\",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}");
     member(&mut line, ours[2], info).map_err(bad)?;
@@ -94,6 +99,8 @@ pub(super) enum Incoming<'a> {
     Progress(&'a str),
     /// The connection ends.
     Goaway(u64),
+    /// The server had ended the session, and a fresh one answers.
+    Renewed,
     /// Anything else: other notifications, answers to ids that are not ours.
     Other,
 }
@@ -105,6 +112,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Incoming<'_>, serde_json::Error> {
         let params = message.params.map_or("{}", RawValue::get);
         return Ok(match method.as_ref() {
             GOAWAY => Incoming::Goaway(serde_json::from_str::<Goaway>(params)?.last),
+            RENEWED => Incoming::Renewed,
             "notifications/progress" => Incoming::Progress(params),
             _ => Incoming::Other,
         });
@@ -194,7 +202,7 @@ mod tests {
 
     fn line(params: &str, timeout: Option<Duration>) -> Value {
         let request_ = Request { method: "tools/call", params, timeout, progress: None };
-        let line = request(7, &request_).unwrap();
+        let line = request(7, &request_, ClientCapabilities::default()).unwrap();
         let (last, rest) = line.split_last().unwrap();
         assert_eq!(*last, b'\n');
         assert!(!rest.contains(&b'\n'));
@@ -232,15 +240,25 @@ mod tests {
         assert_eq!(meta.get("progressToken"), None);
         let mut seen = |_: &str| {};
         let with = Request { method: "m", params: "{}", timeout: None, progress: Some(&mut seen) };
-        let value: Value = serde_json::from_slice(&request(9, &with).unwrap()).unwrap();
+        let value: Value =
+            serde_json::from_slice(&request(9, &with, ClientCapabilities::default()).unwrap()).unwrap();
         assert_eq!(value["params"]["_meta"]["progressToken"], 9);
+    }
+
+    #[test]
+    fn what_the_caller_can_be_asked_for_is_declared() {
+        let request_ = Request { method: "m", params: "", timeout: None, progress: None };
+        let capabilities = ClientCapabilities { form: true, roots: true, ..ClientCapabilities::default() };
+        let value: Value = serde_json::from_slice(&request(1, &request_, capabilities).unwrap()).unwrap();
+        let declared = &value["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+        assert_eq!(*declared, json!({"elicitation": {"form": {}}, "roots": {}}));
     }
 
     #[test]
     fn numbers_and_spelling_of_params_are_untouched() {
         let params = r#"{"n":123456789012345678901234567890.10,"e":"\u00e9","dup":1,"dup":2}"#;
         let request_ = Request { method: "m", params, timeout: None, progress: None };
-        let line = String::from_utf8(request(1, &request_).unwrap()).unwrap();
+        let line = String::from_utf8(request(1, &request_, ClientCapabilities::default()).unwrap()).unwrap();
         assert!(line.ends_with(&format!(",{}}}\n", &params[1..])), "{line}");
     }
 
@@ -248,7 +266,13 @@ mod tests {
     fn params_that_are_no_object_are_refused() {
         for params in ["[]", "3", "{", "{}{}", "{\"_meta\":3}"] {
             let request_ = Request { method: "m", params, timeout: None, progress: None };
-            assert!(matches!(request(1, &request_), Err(CallError::BadParams { .. })), "{params}");
+            assert!(
+                matches!(
+                    request(1, &request_, ClientCapabilities::default()),
+                    Err(CallError::BadParams { .. })
+                ),
+                "{params}"
+            );
         }
     }
 

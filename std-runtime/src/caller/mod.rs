@@ -24,7 +24,9 @@ use self::link::{Greeting, Link};
 pub use self::pin::Environment;
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 use crate::home::{Home, SessionName};
+use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
+use crate::remote::Header;
 pub use crate::wait::Wait;
 use crate::wire::{METHOD_STATUS, Status};
 
@@ -65,6 +67,8 @@ pub struct Wanted {
     pub settings: Settings,
     /// Variables given now: `--env NAME` (the value of the environment) or `--env NAME=VALUE`.
     pub pins: Vec<Pin>,
+    /// Headers given now, for a server behind a URL. They replace those of the same name.
+    pub headers: Vec<Header>,
     /// The working directory for a target that names none.
     pub cwd: PathBuf,
     /// Where pinned variables and `${VAR}` get their values.
@@ -89,6 +93,11 @@ pub enum WantedTarget {
         file: PathBuf,
         /// The entry's name.
         entry: String,
+    },
+    /// A server behind a URL.
+    Url {
+        /// The address; without a scheme it is `http` on this machine, else `https`.
+        url: String,
     },
 }
 
@@ -187,6 +196,10 @@ pub struct Caller<'a> {
     /// Requests sent on `link`: what a bridge counts too.
     sent: u64,
     next_id: u64,
+    /// The server's session was replaced by a fresh one.
+    renewed: bool,
+    /// What every request declares.
+    capabilities: ClientCapabilities,
 }
 
 /// What `clean` did.

@@ -1,6 +1,6 @@
 //! From what is wanted to the records of a session: reading the entry, pinning the environment.
 //!
-//! Owns which variables are pinned and where each value is kept. Writes nothing.
+//! Owns which variables and headers are pinned and where each value is kept. Writes nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,10 @@ use super::{Pin, Wanted, WantedTarget};
 use crate::config::{ConfigError, ConfigFile, Entry, Transport, is_variable};
 use crate::credential::Credentials;
 use crate::expand::{expand, variables};
-use crate::record::{SCHEMA, SessionRecord, Target, now_ms};
+use crate::record::{SCHEMA, SessionRecord, Settings, Target, now_ms};
+use crate::remote::{
+    Header, check_certificates, check_header_name, check_proxy, complete_url, header_value, is_same_url,
+};
 
 /// Variables that every server gets as they were at `connect`, beside those with a prefix below.
 const AMBIENT: &[&str] = &[
@@ -99,16 +102,20 @@ pub(super) struct Pinned {
 pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
     let mut credentials = Credentials { ambient: wanted.environment.ambient(), ..Credentials::default() };
     add_pins(&mut credentials, &wanted.pins, &wanted.environment)?;
+    let settings = given(wanted)?;
     let mut record = SessionRecord {
         schema: SCHEMA,
         target: target(&wanted.target)?,
         command: String::new(),
         args: Vec::new(),
+        url: None,
+        headers: BTreeMap::new(),
+        given_headers: Vec::new(),
         cwd: text(&wanted.cwd, "the working directory")?,
         env: BTreeMap::new(),
         pins: credentials.pins.keys().cloned().collect(),
-        settings: wanted.settings.clone(),
-        given: wanted.settings.clone(),
+        settings: settings.clone(),
+        given: settings,
         auto_connect: None,
         created: now_ms(),
     };
@@ -120,8 +127,11 @@ pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
             record.command.clone_from(command);
             record.args.clone_from(args);
         }
+        WantedTarget::Url { url } => record.url = Some(address(url)?),
         WantedTarget::Entry { .. } => take_entry(&mut record, &mut credentials, &wanted.environment)?,
     }
+    suits(&record, wanted)?;
+    add_headers(&mut record, &mut credentials, &wanted.headers)?;
     Ok(Pinned { record, credentials })
 }
 
@@ -145,17 +155,21 @@ pub(super) fn change(
 ) -> Result<Pinned, CallError> {
     let mut record = record.clone();
     let mut credentials = credentials.clone();
-    record.settings = wanted.settings.clone().over(record.settings);
-    record.given = wanted.settings.clone().over(record.given);
+    let settings = given(wanted)?;
+    suits(&record, wanted)?;
+    record.settings = settings.clone().over(record.settings);
+    record.given = settings.over(record.given);
     add_pins(&mut credentials, &wanted.pins, &wanted.environment)?;
     record.pins = credentials.pins.keys().cloned().collect();
+    add_headers(&mut record, &mut credentials, &wanted.headers)?;
     Ok(Pinned { record, credentials })
 }
 
-/// Where a wanted session's command comes from, as its record says it.
+/// Where it is said what a wanted session runs, as its record has it.
 pub(super) fn target(wanted: &WantedTarget) -> Result<Target, CallError> {
     Ok(match wanted {
         WantedTarget::Command { .. } => Target::Command,
+        WantedTarget::Url { .. } => Target::Url,
         WantedTarget::Entry { file, entry } => {
             let absolute = std::path::absolute(file)
                 .map_err(|source| ConfigError::Unreadable { path: file.clone(), source })?;
@@ -170,8 +184,64 @@ pub(super) fn same_target(record: &SessionRecord, wanted: &WantedTarget) -> Resu
     Ok(record.target == target(wanted)?
         && match wanted {
             WantedTarget::Command { command, args } => record.command == *command && record.args == *args,
+            WantedTarget::Url { url } => {
+                let wanted = address(url)?;
+                record.url.as_deref().is_some_and(|known| is_same_url(known, &wanted))
+            }
             WantedTarget::Entry { .. } => true,
         })
+}
+
+fn address(url: &str) -> Result<String, ConfigError> {
+    complete_url(url).map_err(|source| ConfigError::Url { place: "the URL".to_owned(), source })
+}
+
+/// The settings that are given, once it is certain that they can be used.
+fn given(wanted: &Wanted) -> Result<Settings, CallError> {
+    let mut settings = wanted.settings.clone();
+    if let Some(proxy) = &settings.proxy {
+        check_proxy(proxy).map_err(|source| ConfigError::Proxy { place: "--proxy".to_owned(), source })?;
+    }
+    if let Some(file) = &mut settings.cacert {
+        // A session wakes from anywhere.
+        *file = std::path::absolute(wanted.cwd.join(&*file)).unwrap_or_else(|_| wanted.cwd.join(&*file));
+        usable(file, || "--cacert".to_owned())?;
+    }
+    Ok(settings)
+}
+
+fn usable(certificates: &Path, place: impl Fn() -> String) -> Result<(), CallError> {
+    text(certificates, "the path of the file of certificates")?;
+    check_certificates(certificates)
+        .map_err(|source| ConfigError::Certificate { place: place(), source }.into())
+}
+
+/// Whether what is given now is for a server of this kind.
+fn suits(record: &SessionRecord, wanted: &Wanted) -> Result<(), ConfigError> {
+    let header = (!wanted.headers.is_empty()).then_some("-H");
+    match header.or_else(|| wanted.settings.only_for_urls()) {
+        Some(flag) if record.url.is_none() => Err(ConfigError::OnlyForUrls { flag }),
+        _ => Ok(()),
+    }
+}
+
+/// Headers that are given replace those of the same name, and no others.
+fn add_headers(
+    record: &mut SessionRecord,
+    credentials: &mut Credentials,
+    headers: &[Header],
+) -> Result<(), ConfigError> {
+    let is_given =
+        |name: &str| headers.iter().any(|Header { name: given, .. }| given.eq_ignore_ascii_case(name));
+    credentials.headers.retain(|(name, _)| !is_given(name));
+    for Header { name, value } in headers {
+        let refused = |source| ConfigError::Header { place: "-H".to_owned(), source };
+        check_header_name(name).map_err(refused)?;
+        let value = header_value(name, value).map_err(refused)?;
+        credentials.headers.push((name.clone(), value.to_owned()));
+    }
+    record.given_headers = credentials.headers.iter().map(|(name, _)| name.clone()).collect();
+    Ok(())
 }
 
 fn add_pins(credentials: &mut Credentials, pins: &[Pin], environment: &Environment) -> Result<(), CallError> {
@@ -201,14 +271,28 @@ fn take_entry(
     let Entry { transport, env, cwd, settings, auto_connect, .. } = ConfigFile::read(&file)?.entry(&name)?;
     let place = |member: &str| format!("entry `{name}` of {}, {member}", file.display());
     let mut values = Values { place: &place, known: credentials, environment, new: BTreeMap::new() };
+    (record.command, record.args, record.url) = (String::new(), Vec::new(), None);
+    record.headers.clear();
+    let mut literal_headers = BTreeMap::new();
     match transport {
-        Transport::Url(url) => return Err(ConfigError::UrlsComeLater { url }.into()),
         Transport::Stdio { command, args } => {
             values.collect("command", &command)?;
             for (i, arg) in args.iter().enumerate() {
                 values.collect(&format!("args[{i}]"), arg)?;
             }
             (record.command, record.args) = (command, args);
+        }
+        Transport::Url { url, headers } => {
+            let address = values.collect("url", &url)?;
+            complete_url(&address).map_err(|source| ConfigError::Url { place: place("url"), source })?;
+            record.url = Some(url);
+            for (header, value) in headers {
+                let member = format!("headers.{header}");
+                let sent = values.collect(&member, &value)?;
+                header_value(&header, &sent)
+                    .map_err(|source| ConfigError::Header { place: place(&member), source })?;
+                keep(&mut record.headers, &mut literal_headers, header, value);
+            }
         }
     }
     if let Some(cwd) = cwd {
@@ -221,19 +305,33 @@ fn take_entry(
     let mut literals = BTreeMap::new();
     for (variable, value) in env {
         values.collect(&format!("env.{variable}"), &value)?;
-        if variables(&value).is_empty() {
-            record.env.insert(variable.clone(), None);
-            literals.insert(variable, value);
-        } else {
-            record.env.insert(variable, Some(value));
-        }
+        keep(&mut record.env, &mut literals, variable, value);
+    }
+    if let Some(file) = &settings.cacert {
+        usable(file, || place("cacert"))?;
     }
     let variables = values.new;
     credentials.variables = variables;
     credentials.entry = literals;
+    credentials.entry_headers = literal_headers;
     record.settings = record.given.clone().over(settings);
     record.auto_connect = auto_connect;
     Ok(())
+}
+
+/// A value of an entry: the record keeps a template, and of a literal only that there is one.
+fn keep(
+    record: &mut BTreeMap<String, Option<String>>,
+    literals: &mut BTreeMap<String, String>,
+    name: String,
+    value: String,
+) {
+    if variables(&value).is_empty() {
+        record.insert(name.clone(), None);
+        literals.insert(name, value);
+    } else {
+        record.insert(name, Some(value));
+    }
 }
 
 /// Looks up what `${VAR}` names, and remembers it.
@@ -245,7 +343,8 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    fn collect(&mut self, member: &str, text: &str) -> Result<(), CallError> {
+    /// The text as it is now.
+    fn collect(&mut self, member: &str, text: &str) -> Result<String, CallError> {
         let mut not_text = None;
         let new = &mut self.new;
         let expanded = expand(text, &mut |name| {
@@ -264,9 +363,7 @@ impl Values<'_> {
         if let Some(error) = not_text {
             return Err(error);
         }
-        expanded
-            .map(drop)
-            .map_err(|source| ConfigError::Expand { place: (self.place)(member), source }.into())
+        expanded.map_err(|source| ConfigError::Expand { place: (self.place)(member), source }.into())
     }
 }
 
@@ -280,172 +377,4 @@ pub(super) fn differs(old: (&SessionRecord, &Credentials), new: &Pinned) -> bool
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-    use crate::record::Settings;
-
-    fn environment(pairs: &[(&str, &str)]) -> Environment {
-        pairs.iter().map(|(k, v)| (OsString::from(*k), OsString::from(*v))).collect()
-    }
-
-    fn wanted(target: WantedTarget, environment: Environment) -> Wanted {
-        Wanted {
-            name: crate::home::SessionName::new("x").unwrap(),
-            target,
-            settings: Settings::default(),
-            pins: Vec::new(),
-            cwd: "/work-dir".into(),
-            environment,
-            lazy: None,
-        }
-    }
-
-    fn command() -> WantedTarget {
-        WantedTarget::Command { command: "./serve".into(), args: vec!["${NOT_EXPANDED}".into()] }
-    }
-
-    fn file(text: &str) -> (tempfile::TempDir, WantedTarget) {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("mcp.json");
-        std::fs::write(&file, text).unwrap();
-        (dir, WantedTarget::Entry { file, entry: "e".into() })
-    }
-
-    #[test]
-    fn the_allow_list_is_pinned_and_nothing_else() {
-        let environment = environment(&[
-            ("PATH", "/bin"),
-            ("LC_ALL", "C"),
-            ("XDG_DATA_HOME", "/d"),
-            ("https_proxy", "p"),
-            ("SECRET", "s"),
-            ("PATHS", "no"),
-        ]);
-        let pinned = pin(&wanted(command(), environment)).unwrap();
-        let names: Vec<_> = pinned.credentials.ambient.keys().map(String::as_str).collect();
-        assert_eq!(names, ["LC_ALL", "PATH", "XDG_DATA_HOME", "https_proxy"]);
-        assert_eq!(pinned.record.args, ["${NOT_EXPANDED}"]);
-        assert!(!pinned.record.is_template());
-    }
-
-    #[test]
-    fn values_never_reach_the_record() {
-        let (_dir, target) = file(
-            r#"{"mcpServers":{"e":{"command":"run","args":["--key=${KEY}","${WITH:-fallback}"],
-            "env":{"LITERAL":"lit-secret","FROM":"x${TOKEN}"},"cwd":"sub","idleTimeoutSecs":60}}}"#,
-        );
-        let mut wanted = wanted(
-            target,
-            environment(&[("KEY", "key-secret"), ("TOKEN", "tok-secret"), ("P", "pin-secret")]),
-        );
-        wanted.pins = vec![Pin::Name("P".into()), Pin::Value("Q".into(), "q-secret".into())];
-        let Pinned { record, credentials } = pin(&wanted).unwrap();
-        let json = serde_json::to_string(&record).unwrap();
-        assert!(!json.contains("secret"), "{json}");
-        assert!(json.contains("--key=${KEY}") && json.contains("x${TOKEN}"), "{json}");
-        assert_eq!(record.pins, ["P", "Q"]);
-        assert_eq!(record.env["LITERAL"], None);
-        assert_eq!(credentials.entry["LITERAL"], "lit-secret");
-        assert_eq!(credentials.variables.keys().collect::<Vec<_>>(), ["KEY", "TOKEN"]);
-        assert_eq!(record.settings.idle_timeout_secs, Some(60));
-        assert!(record.cwd.ends_with("/sub") && record.cwd.starts_with('/'));
-        assert!(!format!("{credentials:?}{:?}", wanted.environment).contains("secret"));
-    }
-
-    #[test]
-    fn what_is_given_beats_the_entry_zero_included() {
-        let (_dir, target) = file(r#"{"servers":{"e":{"command":"run","idleTimeoutSecs":60,"timeout":5}}}"#);
-        let mut wanted = wanted(target, Environment::default());
-        wanted.settings.idle_timeout_secs = Some(0);
-        let pinned = pin(&wanted).unwrap();
-        assert_eq!(pinned.record.settings.idle_timeout_secs, Some(0));
-        assert_eq!(pinned.record.settings.timeout_ms, Some(5_000));
-        assert_eq!(pinned.record.given, wanted.settings);
-    }
-
-    #[test]
-    fn an_unset_variable_is_an_error_that_names_it_and_its_place() {
-        for (member, body) in [
-            ("args[0]", r#"{"command":"c","args":["${GONE}"]}"#),
-            ("command", r#"{"command":"${GONE}"}"#),
-            ("env.A", r#"{"command":"c","env":{"A":"${env:GONE}"}}"#),
-            ("cwd", r#"{"command":"c","cwd":"${GONE}/x"}"#),
-        ] {
-            let (_dir, target) = file(&format!(r#"{{"servers":{{"e":{body}}}}}"#));
-            let error = pin(&wanted(target, Environment::default())).unwrap_err().to_string();
-            assert!(
-                error.contains("GONE is not set") && error.contains(member) && error.contains('e'),
-                "{error}"
-            );
-        }
-        let mut unset = wanted(command(), Environment::default());
-        unset.pins = vec![Pin::Name("GONE".into())];
-        assert!(pin(&unset).unwrap_err().to_string().contains("--env GONE"));
-    }
-
-    #[test]
-    fn urls_and_empty_commands_are_refused() {
-        let (_dir, target) = file(r#"{"servers":{"e":{"url":"https://h/mcp"}}}"#);
-        let error = pin(&wanted(target, Environment::default())).unwrap_err();
-        assert!(matches!(error, CallError::Config(ConfigError::UrlsComeLater { .. })), "{error}");
-        let empty = WantedTarget::Command { command: String::new(), args: vec![] };
-        assert!(pin(&wanted(empty, Environment::default())).is_err());
-    }
-
-    #[test]
-    fn an_edited_entry_takes_effect_but_pins_and_given_settings_stay() {
-        let (dir, target) =
-            file(r#"{"servers":{"e":{"command":"one","env":{"A":"${A}"},"idleTimeoutSecs":1}}}"#);
-        let mut wanted = wanted(target, environment(&[("A", "old"), ("PATH", "/old")]));
-        wanted.settings.timeout_ms = Some(7);
-        wanted.pins = vec![Pin::Value("P".into(), "p".into())];
-        let first = pin(&wanted).unwrap();
-        std::fs::write(
-            dir.path().join("mcp.json"),
-            r#"{"servers":{"e":{"command":"two","env":{"A":"${A}","B":"${B}"},"idleTimeoutSecs":2,"timeout":9}}}"#,
-        )
-        .unwrap();
-        let later = environment(&[("A", "new"), ("B", "b"), ("PATH", "/new")]);
-        let again = pin_again(&first.record, &first.credentials, &later).unwrap();
-        assert_eq!(again.record.command, "two");
-        assert_eq!(again.record.settings.idle_timeout_secs, Some(2));
-        assert_eq!(again.record.settings.timeout_ms, Some(7));
-        assert_eq!(again.credentials.variables["A"], "old");
-        assert_eq!(again.credentials.variables["B"], "b");
-        assert_eq!(again.credentials.ambient["PATH"], "/old");
-        assert_eq!(again.credentials.pins["P"], "p");
-        std::fs::remove_file(dir.path().join("mcp.json")).unwrap();
-        assert!(pin_again(&first.record, &first.credentials, &later).is_err());
-    }
-
-    #[test]
-    fn changing_a_session_touches_only_what_is_given() {
-        let mut first = wanted(command(), environment(&[("PATH", "/old"), ("T", "1")]));
-        first.settings.idle_timeout_secs = Some(5);
-        first.pins = vec![Pin::Name("T".into())];
-        let old = pin(&first).unwrap();
-        let mut second = wanted(command(), environment(&[("PATH", "/new")]));
-        let same = change(&old.record, &old.credentials, &second).unwrap();
-        assert!(!differs((&old.record, &old.credentials), &same));
-        second.settings.timeout_ms = Some(3);
-        second.pins = vec![Pin::Value("U".into(), "u".into())];
-        let new = change(&old.record, &old.credentials, &second).unwrap();
-        assert!(differs((&old.record, &old.credentials), &new));
-        assert_eq!(new.record.settings.idle_timeout_secs, Some(5));
-        assert_eq!(new.record.settings.timeout_ms, Some(3));
-        assert_eq!(new.record.pins, ["T", "U"]);
-        assert_eq!(new.credentials.ambient["PATH"], "/old");
-    }
-
-    #[test]
-    fn targets_are_the_same_by_command_line_or_by_file_and_entry() {
-        let pinned = pin(&wanted(command(), Environment::default())).unwrap();
-        assert!(same_target(&pinned.record, &command()).unwrap());
-        let other = WantedTarget::Command { command: "./serve".into(), args: vec![] };
-        assert!(!same_target(&pinned.record, &other).unwrap());
-        let entry = WantedTarget::Entry { file: PathBuf::from("/c.json"), entry: "e".into() };
-        assert!(!same_target(&pinned.record, &entry).unwrap());
-    }
-}
+mod tests;

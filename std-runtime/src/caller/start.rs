@@ -19,15 +19,16 @@ use rustix::event::PollFlags;
 use super::error::CallError;
 use crate::config::ConfigError;
 use crate::credential::Credentials;
-use crate::expand::expand;
+use crate::expand::{ExpandError, expand};
 use crate::fault;
 use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
-use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, StateRecord};
+use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, State, StateRecord};
+use crate::remote::{complete_url, header_value};
 use crate::sys::pidfd::PidFd;
 use crate::wait::{Wait, Woken};
-use crate::wire::{BridgeConfig, Ran, StartReport};
+use crate::wire::{BridgeConfig, Ran, Remote, StartReport};
 
 /// The hidden command that a bridge runs as.
 pub const BRIDGE_COMMAND: &str = "bridge-serve";
@@ -246,14 +247,22 @@ pub(super) fn bridge_config(
     // Nothing of a command line is expanded: the shell has done that.
     let templates = record.is_template();
     let text = |place: &str, text: &str| if templates { expanded(place, text) } else { Ok(text.to_owned()) };
-    let cwd = PathBuf::from(text("cwd", &record.cwd)?);
-    let mut command = text("command", &record.command)?;
-    if command.contains('/') {
-        command = cwd.join(command).to_string_lossy().into_owned();
-    }
+    let remote = match &record.url {
+        Some(url) => Some(remote(name, record, credentials, &text("url", url)?, &expanded)?),
+        None => None,
+    };
+    let mut cwd = PathBuf::from(&record.cwd);
+    let mut command = String::new();
     let mut args = Vec::with_capacity(record.args.len());
-    for (i, arg) in record.args.iter().enumerate() {
-        args.push(text(&format!("args[{i}]"), arg)?);
+    if remote.is_none() {
+        cwd = PathBuf::from(text("cwd", &record.cwd)?);
+        command = text("command", &record.command)?;
+        if command.contains('/') {
+            command = cwd.join(command).to_string_lossy().into_owned();
+        }
+        for (i, arg) in record.args.iter().enumerate() {
+            args.push(text(&format!("args[{i}]"), arg)?);
+        }
     }
     let mut env: BTreeMap<String, String> = credentials.ambient.clone();
     for (variable, template) in &record.env {
@@ -261,7 +270,7 @@ pub(super) fn bridge_config(
             Some(template) => expanded(&format!("env.{variable}"), template)?,
             None => credentials.entry.get(variable).cloned().ok_or_else(|| ConfigError::Expand {
                 place: format!("{name}, env.{variable}"),
-                source: crate::expand::ExpandError::Unset { name: variable.clone() },
+                source: ExpandError::Unset { name: variable.clone() },
             })?,
         };
         env.insert(variable.clone(), value);
@@ -282,13 +291,54 @@ pub(super) fn bridge_config(
         connect_timeout_ms: u64::try_from(settings.connect_timeout().as_millis()).unwrap_or(u64::MAX),
         stop_grace_ms: settings.stop_grace_ms.unwrap_or(DEFAULT_STOP_GRACE_MS),
         keepalive_secs: settings.keepalive_secs,
-        auto_restart: false,
-        fail_on_expiry: false,
-        remote: None,
+        auto_restart: settings.auto_restart.unwrap_or(false),
+        fail_on_expiry: settings.fails_on_expiry(),
+        remote,
         mcp_version: settings.mcp_version.clone(),
+        roots: settings.roots.clone().unwrap_or_default(),
+        sampling: settings.sampling_command.as_ref().is_some_and(|command| !command.is_empty()),
         lock_fd: -1,
         generation: known.map_or(0, |known| known.generation),
         era: known.and_then(|known| known.era.clone()),
         crashes: known.map(|known| known.crashes.clone()).unwrap_or_default(),
+        expired: known.is_some_and(|known| known.state == State::Expired),
+    })
+}
+
+/// What a bridge is told of a server behind a URL. What was expanded is checked again: a variable may have got
+/// another value since.
+fn remote(
+    name: &SessionName,
+    record: &SessionRecord,
+    credentials: &Credentials,
+    url: &str,
+    expanded: &dyn Fn(&str, &str) -> Result<String, ConfigError>,
+) -> Result<Remote, ConfigError> {
+    let place = |member: &str| format!("{name}, {member}");
+    let url = complete_url(url).map_err(|source| ConfigError::Url { place: place("url"), source })?;
+    let mut headers = Vec::new();
+    for (header, template) in &record.headers {
+        if credentials.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(header)) {
+            continue;
+        }
+        let member = format!("headers.{header}");
+        let value = match template {
+            Some(template) => expanded(&member, template)?,
+            None => credentials.entry_headers.get(header).cloned().ok_or_else(|| ConfigError::Expand {
+                place: place(&member),
+                source: ExpandError::Unset { name: header.clone() },
+            })?,
+        };
+        let value = header_value(header, &value)
+            .map_err(|source| ConfigError::Header { place: place(&member), source })?;
+        headers.push((header.clone(), value.to_owned()));
+    }
+    headers.extend(credentials.headers.iter().cloned());
+    Ok(Remote {
+        url,
+        headers,
+        insecure: record.settings.insecure.unwrap_or(false),
+        cacert: record.settings.cacert.clone(),
+        proxy: record.settings.proxy.clone(),
     })
 }

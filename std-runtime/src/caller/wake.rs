@@ -24,7 +24,7 @@ use crate::fault;
 use crate::home::{HomeError, SessionName};
 use crate::lock::{self, Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
-use crate::record::{self, RecordError, SessionRecord, Settings, StateRecord, now_ms};
+use crate::record::{self, RecordError, SessionRecord, Settings, State, StateRecord, now_ms};
 use crate::suggest::nearest;
 use crate::wait::{Wait, Woken};
 use crate::wire::{CallerHello, Envelope, Hello, Ran};
@@ -316,7 +316,7 @@ impl Sessions {
         self.sweep(name, known.as_ref(), wait)?;
         fault::point("C5-swept");
         self.unlink_socket(name)?;
-        may_start(name, known.as_ref(), now_ms())?;
+        may_start(name, &record.settings, known.as_ref(), now_ms())?;
         // C6.
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         let config =
@@ -495,9 +495,24 @@ impl Sessions {
     }
 }
 
-/// Whether a session that crashed may be started again at `now`, in milliseconds since 1970.
-fn may_start(name: &SessionName, known: Option<&StateRecord>, now: u64) -> Result<(), CallError> {
+/// Whether a session may be started again at `now`, in milliseconds since 1970: not where it crashed a moment ago,
+/// and not where only a user's own word helps.
+fn may_start(
+    name: &SessionName,
+    settings: &Settings,
+    known: Option<&StateRecord>,
+    now: u64,
+) -> Result<(), CallError> {
     let Some(known) = known else { return Ok(()) };
+    match known.state {
+        State::Unauthorized => {
+            return Err(CallError::Unauthorized { name: name.clone(), message: known.message.clone() });
+        }
+        State::Expired if settings.fails_on_expiry() => {
+            return Err(CallError::Expired { name: name.clone() });
+        }
+        _ => {}
+    }
     let crashes = CrashLog::from_times(known.crashes.iter().map(|ms| CoreInstant::from_millis(*ms)));
     let Some(retry_at) = crashes.retry_at().filter(|_| !crashes.admits(CoreInstant::from_millis(now))) else {
         return Ok(());
@@ -561,6 +576,7 @@ pub(super) fn known_if_readable(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::OnExpiry;
 
     #[test]
     fn back_off() {
@@ -568,9 +584,9 @@ mod tests {
         let now = 1_800_000_000_000;
         let may = |crashes: Vec<u64>, now| {
             let known = StateRecord { crashes, message: Some("exit 3".into()), ..StateRecord::dormant() };
-            may_start(&name, Some(&known), now)
+            may_start(&name, &Settings::default(), Some(&known), now)
         };
-        assert!(may_start(&name, None, now).is_ok());
+        assert!(may_start(&name, &Settings::default(), None, now).is_ok());
         assert!(may(vec![], now).is_ok());
         assert!(may(vec![now], now).is_ok());
         assert!(may(vec![now - 1, now], now).is_err());
@@ -584,5 +600,25 @@ mod tests {
         );
         // The clock was set back by a day.
         assert!(may(vec![now - 1, now], now - 86_400_000).is_ok());
+    }
+
+    #[test]
+    fn what_only_a_user_can_mend_is_not_started() {
+        let name = SessionName::new("x").unwrap();
+        let may = |state, on_expiry| {
+            let known = StateRecord { state, message: Some("HTTP 401".into()), ..StateRecord::dormant() };
+            let settings = Settings { on_expiry, ..Settings::default() };
+            may_start(&name, &settings, Some(&known), 0)
+                .map_err(|error| (error.exit() as u8, error.to_string()))
+        };
+        let (exit, text) = may(State::Unauthorized, None).unwrap_err();
+        assert_eq!(exit, 4);
+        assert!(text.contains("(HTTP 401)") && text.contains("drowse restart @x"), "{text}");
+        let untold = CallError::Unauthorized { name: name.clone(), message: None }.to_string();
+        assert!(untold.contains("-H 'Name: value'"), "{untold}");
+        assert!(may(State::Expired, None).is_ok() && may(State::Expired, Some(OnExpiry::Fresh)).is_ok());
+        let (exit, text) = may(State::Expired, Some(OnExpiry::Fail)).unwrap_err();
+        assert_eq!(exit, 2);
+        assert!(text.contains("restart @x"), "{text}");
     }
 }

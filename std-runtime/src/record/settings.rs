@@ -1,5 +1,6 @@
 //! The settings of a session: what was set, and what holds where nothing was.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,9 +28,57 @@ pub struct Settings {
     /// Seconds between keepalive pings; 0 is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive_secs: Option<u64>,
+    /// Whether a crashed or expired server is started again in the background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_restart: Option<bool>,
+    /// What to do when a server has ended the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<OnExpiry>,
+    /// For servers behind URLs: whether any certificate is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insecure: Option<bool>,
+    /// For servers behind URLs: a PEM file of certificate authorities to trust beside the system's. Absolute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<PathBuf>,
+    /// For servers behind URLs: the proxy to use, instead of those that the environment names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// A pinned revision or era.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_version: Option<String>,
+    /// The roots that the server is told of when it asks, `file://` URIs. If there is none, it is not offered any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roots: Option<Vec<String>>,
+    /// The shell command that asks a language model for the server; empty is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling_command: Option<String>,
+}
+
+/// What to do when a server has ended the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnExpiry {
+    /// The next operation begins a fresh one. The default.
+    Fresh,
+    /// Operations fail until a restart, as the state at the server's side is gone.
+    Fail,
+}
+
+impl OnExpiry {
+    /// The word of the command line, of entries and of `--json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// Of a word.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Fresh, Self::Fail].into_iter().find(|choice| choice.as_str() == name)
+    }
 }
 
 /// Default of [`Settings::timeout_ms`].
@@ -52,8 +101,38 @@ impl Settings {
             connect_timeout_ms: self.connect_timeout_ms.or(base.connect_timeout_ms),
             stop_grace_ms: self.stop_grace_ms.or(base.stop_grace_ms),
             keepalive_secs: self.keepalive_secs.or(base.keepalive_secs),
+            auto_restart: self.auto_restart.or(base.auto_restart),
+            on_expiry: self.on_expiry.or(base.on_expiry),
+            insecure: self.insecure.or(base.insecure),
+            cacert: self.cacert.or(base.cacert),
+            proxy: self.proxy.or(base.proxy),
             mcp_version: self.mcp_version.or(base.mcp_version),
+            roots: self.roots.or(base.roots),
+            sampling_command: self.sampling_command.or(base.sampling_command),
         }
+    }
+
+    /// The flag of a setting that only servers behind URLs have, if one is set.
+    #[must_use]
+    pub fn only_for_urls(&self) -> Option<&'static str> {
+        match self {
+            Self { insecure: Some(true), .. } => Some("--insecure"),
+            Self { cacert: Some(_), .. } => Some("--cacert"),
+            Self { proxy: Some(_), .. } => Some("--proxy"),
+            _ => None,
+        }
+    }
+
+    /// The same without the settings that only servers behind URLs have.
+    #[must_use]
+    pub fn without_those_for_urls(self) -> Self {
+        Self { insecure: None, cacert: None, proxy: None, ..self }
+    }
+
+    /// Whether an expired session is not to be replaced by a fresh one.
+    #[must_use]
+    pub fn fails_on_expiry(&self) -> bool {
+        self.on_expiry == Some(OnExpiry::Fail)
     }
 
     /// The limit for starting and negotiating.

@@ -11,9 +11,12 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::lifecycle::{self, Exit, PublicState};
 use drowse_core::server::Config;
-use drowse_runtime::bridge::{Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, StartFailure};
+use drowse_runtime::bridge::{
+    Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, Process, StartFailure,
+};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -102,6 +105,9 @@ impl Stage {
             generation: known.as_ref().map_or(0, |facts| facts.record.generation),
             crashes: known.as_ref().map_or_else(Vec::new, |facts| facts.crashes.clone()),
             revision: known.as_ref().and_then(|facts| facts.revision),
+            capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
+            roots: Vec::new(),
+            expired: false,
             // A real one starts with the time of day; it only has to be later than the last one's.
             now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),
         };
@@ -234,12 +240,12 @@ impl Host for Stage {
         let (process, input, output) = server::start(self);
         self.0.processes.borrow_mut().push(Rc::clone(&process));
         self.note_event(Event::Started);
-        Ok(Backend {
+        Ok(Backend::Process(Process {
             input: Box::new(input),
             output: Box::new(output),
             errors: None,
             control: Rc::new(Controlled { stage: self.clone(), process }),
-        })
+        }))
     }
 
     fn server_errors(&mut self, _bytes: &[u8]) {}

@@ -192,6 +192,7 @@ pub(crate) fn wanted(session: &str) -> Wanted {
         target: WantedTarget::Command { command: "server".into(), args: vec!["--stdio".into()] },
         settings: Settings::default(),
         pins: Vec::new(),
+        headers: Vec::new(),
         cwd: "/".into(),
         environment: Environment::default(),
         lazy: None,

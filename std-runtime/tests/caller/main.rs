@@ -8,3 +8,4 @@ mod fake;
 mod process;
 mod sessions;
 mod starts;
+mod urls;

@@ -146,11 +146,11 @@ fn a_configuration_that_cannot_be_used_touches_nothing() {
     let file = world.dir.path().join("mcp.json");
     fs::write(
         &file,
-        r#"{"mcpServers":{"web":{"url":"https://x/mcp"},"v":{"command":"c","args":["${UNSET_VAR}"]}}}"#,
+        r#"{"mcpServers":{"web":{"url":"ws://x/mcp"},"v":{"command":"c","args":["${UNSET_VAR}"]}}}"#,
     )
     .unwrap();
     let mut wanted = wanted("s");
-    for (entry, says) in [("web", "URLs come"), ("v", "UNSET_VAR"), ("wob", "did you mean `web`")] {
+    for (entry, says) in [("web", "not ws://"), ("v", "UNSET_VAR"), ("wob", "did you mean `web`")] {
         wanted.target = WantedTarget::Entry { file: file.clone(), entry: entry.into() };
         let error = world.connect(&wanted).unwrap_err();
         assert_eq!((error.kind(), error.exit()), (Kind::Config, ExitClass::Usage));

@@ -63,6 +63,7 @@ impl Session {
             target: WantedTarget::Command { command: "/no/such".into(), args: vec![] },
             settings,
             pins: vec![],
+            headers: vec![],
             cwd: PathBuf::from("/"),
             environment: Environment::current(),
             lazy: Some(true),

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::http::HttpServer;
 use super::run::{Run, Running};
 use super::session::Session;
 use super::{program, survey};
@@ -108,6 +109,28 @@ impl Home {
         words.extend(flags.iter().map(ToString::to_string));
         words.push("--".into());
         words.extend(session.server(fixture));
+        let run = self.run(words);
+        (session, run)
+    }
+
+    /// A session on a server behind a URL, connected with these flags. It has that server's journal.
+    ///
+    /// # Panics
+    /// If the connect fails.
+    #[track_caller]
+    pub fn connect_http(&self, name: &str, flags: &[&str], server: &HttpServer) -> Session<'_> {
+        let (session, run) = self.try_connect_http(name, flags, server);
+        let _ = run.ok();
+        session
+    }
+
+    /// The same, where the connect may fail: then there is no session of that name.
+    pub fn try_connect_http(&self, name: &str, flags: &[&str], server: &HttpServer) -> (Session<'_>, Run) {
+        let mut session = self.session(name);
+        session.journal = server.journal.clone();
+        let url = server.url();
+        let mut words = vec!["connect", url.as_str(), name, "--json"];
+        words.extend(flags);
         let run = self.run(words);
         (session, run)
     }

@@ -215,6 +215,7 @@ impl Session<'_> {
             target: self.target.clone(),
             settings: self.settings.clone(),
             pins: self.pins.clone(),
+            headers: Vec::new(),
             cwd: self.world.path().to_owned(),
             environment: Environment::default(),
             lazy: Some(lazy),

@@ -89,21 +89,32 @@ fn an_unknown_entry() {
 #[test]
 fn a_remote_server() {
     let home = Home::new();
-    let run =
-        connect(&home, json!({"mcpServers": {"x": {"url": "https://mcp.example.com/mcp"}}}).to_string());
-    failure(
-        &run,
-        1,
-        "config",
-        &["https://mcp.example.com/mcp", "a remote server", "URLs come with the next"],
-    );
-    for url in ["https://mcp.example.com/mcp", "mcp.example.com", "localhost:8080", "http://127.0.0.1:1/mcp"]
-    {
-        let run = home.run(["connect", url, "@s", "--json"]);
-        failure(&run, 1, "unsupported", &[url, "later release", "drowse connect @name -- <command>"]);
+    let entry = |entry: serde_json::Value| json!({"mcpServers": {"x": entry}}).to_string();
+    for (content, says) in [
+        (json!({"url": "ws://mcp.example.com/mcp"}), "url: drowse speaks http:// and https://, not ws://"),
+        (json!({"url": "https://me:hush@mcp.example.com/mcp"}), "url: a URL must not hold a user name"),
+        (json!({"url": "https://mcp.example.com", "command": "cat"}), "both `command` and `url`"),
+        (json!({"url": "https://mcp.example.com", "type": "stdio"}), "said to be `stdio`, but has a `url`"),
+        (json!({"url": "https://mcp.example.com", "headers": {"Host": "hush"}}), "Host is drowse's own"),
+        (json!({"url": "https://mcp.example.com", "headers": {"A": "hush\r\nB: c"}}), "headers.A: the value"),
+        (json!({"type": "http"}), "neither `command` nor `url`"),
+    ] {
+        let run = connect(&home, entry(content));
+        assert!(!run.err.contains("hush"), "{}", run.err);
+        failure(&run, 1, "config", &["entry `x`", "mcp.json", says]);
     }
-    let run = home.run(["connect", "mcp.json", "--json"]);
-    failure(&run, 1, "unsupported", &["all entries", "later release", "mcp.json:<entry>"]);
+    for (url, says) in [
+        ("ftp://mcp.example.com", "not ftp://"),
+        ("localhost:99999", "invalid port"),
+        ("https://[::1", "not a URL"),
+        ("https:///mcp", "names no host"),
+        ("https://mcp.example.com/a b", "white space"),
+    ] {
+        let run = home.run(["connect", url, "@s", "--json"]);
+        failure(&run, 1, "usage", &[url, "is not the URL of a server", says]);
+    }
+    fs::write(home.path().join("mcp.json"), "{").unwrap();
+    failure(&home.run(["connect", "mcp.json", "--json"]), 1, "config", &["mcp.json", "not valid JSON"]);
     is_not_there(&home.session("@s"));
 }
 
@@ -132,7 +143,7 @@ fn an_entry_that_breaks_later() {
     let home = Home::new();
     let session = home.connect_entry("@s", &[], json!({}), &[]);
     let server = session.call("pid", &[]).ok().text();
-    for content in ["{", "{\"mcpServers\": {}}", "{\"mcpServers\": {\"s\": {\"url\": \"https://x\"}}}"] {
+    for content in ["{", "{\"mcpServers\": {}}", "{\"mcpServers\": {\"s\": {\"url\": \"ws://x\"}}}"] {
         fs::write(home.path().join("s.json"), content).unwrap();
         failure(&session.run(["restart"]), 1, "config", &[]);
     }

@@ -121,7 +121,7 @@ fn two_connects_of_one_name() {
     let mut runs = [one.end(), two.end()];
     runs.sort_by_key(|run| run.code);
     assert_eq!(runs[0].code, 0, "{}", runs[0].err);
-    failure(&runs[1], 1, "name-taken", &["@t already runs", "choose another name", "drowse close @t"]);
+    failure(&runs[1], 1, "name-taken", &["@t is taken by", "choose another name", "drowse close @t"]);
     assert_eq!(session.starts(), 2);
     home.run(["@t", "ping", "--json"]).ok();
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use drowse_tests::harness::{Home, LIMIT, Running, at_once, belonging_to, drowse, in_both_eras};
+use drowse_tests::harness::{Home, HttpServer, LIMIT, Running, at_once, belonging_to, drowse, in_both_eras};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -113,6 +113,32 @@ fn every_way_to_name_a_server() {
     let two = place.home.run(["--json", "tools-list", "--server", "cat x", "--", "cat"]).fails(1);
     assert!(two["error"].as_str().unwrap().contains("two servers"), "{two}");
     place.is_clean();
+}
+
+#[test]
+fn a_server_behind_a_url() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let server = HttpServer::start(&["--era", era]);
+        let url = server.url();
+        let words = ["tools-call", "tag", "tag=t", "--server", &url, "-H", "X-Drowse-Test: 1"];
+        let mut command = place.home.command(words);
+        command.env("TMPDIR", &place.temporary);
+        assert_eq!(place.home.finish(command).ok().out, "t\n");
+        assert_eq!(server.executions("t"), 1);
+        // A session at the server is ended, too.
+        assert_eq!(server.requests("DELETE").len(), usize::from(era == "legacy"));
+        place.is_clean();
+    });
+    let home = Home::new();
+    for (words, says) in [
+        (&["ping", "--server", "ftp://x"][..], "not ftp://"),
+        (&["ping", "--server", "cat x", "-H", "A: 1"], "for servers behind a URL"),
+        (&["@s", "ping", "--insecure"], "--server"),
+    ] {
+        let failure = home.run(words.iter().copied().chain(["--json"])).fails(1);
+        assert!(failure["error"].as_str().unwrap().contains(says), "{words:?}: {failure}");
+    }
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! The hub's side towards callers: connections, their lines, and what is written back to them.
 
+use drowse_core::capabilities::ClientCapabilities;
+use drowse_core::era::Era;
+
 use super::*;
+use crate::wire::RENEWED;
 
 /// What a connection does next.
 enum Flow {
@@ -24,9 +28,15 @@ impl Hub {
         }
         self.with(|hub, inner, now| {
             // A caller that went away does not want its answers.
-            for key in inner.keys_of(|payload| payload.connection == id) {
-                inner.server.cancel(now, key);
+            let (principal, named) =
+                inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
+            for key in inner.keys_of(|payload| payload.last == id) {
+                inner.give_up(now, key);
             }
+            if !named {
+                inner.principal_gone(principal);
+            }
+            inner.marked.forget(id, None);
             hub.drive(inner, None);
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
@@ -121,8 +131,15 @@ impl Hub {
                     .await;
                 }
             });
-            let connection =
-                Connection { front: Front::new(), outlet, closed: Rc::clone(&closed), _flusher: flusher };
+            let connection = Connection {
+                front: Front::new(),
+                outlet,
+                closed: Rc::clone(&closed),
+                principal: 0,
+                named: false,
+                renewals: inner.told,
+                _flusher: flusher,
+            };
             inner.connections.insert(id, connection);
             Some((id, closed))
         })
@@ -145,7 +162,10 @@ impl Hub {
                 return Flow::Close;
             }
             match connection.front.handle_frame(frame, default) {
-                Inbound::Hello { .. } => {
+                Inbound::Hello { principal } => {
+                    let name = principal.map(|name| name.of(frame));
+                    connection.principal = inner.questions.principal(name);
+                    connection.named = name.is_some();
                     let welcome = json!({"drowse": {"hello": {
                         "version": front::HELLO_VERSION,
                         "bridge": env!("CARGO_PKG_VERSION"),
@@ -188,8 +208,9 @@ impl Hub {
                     for key in
                         inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
                     {
-                        inner.server.cancel(now, key);
+                        inner.give_up(now, key);
                     }
+                    inner.marked.forget(id, Some(wanted));
                 }
                 Inbound::Ignore => return Flow::Next,
                 Inbound::Reject { id: request, rejection } => {
@@ -212,28 +233,33 @@ impl Hub {
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        // A modern server has states of its own; a legacy one would run the call again.
+        let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
+        if !is_modern && Questions::is_retry(frame, &parts) {
+            self.retry(inner, connection, frame, operation.method, parts, token);
+            self.drive(inner, None);
+            return Flow::Next;
+        }
         match inner.server.submit(now, operation) {
             Ok(key) => {
                 if inner.server.is_stopping() {
                     fault::point("D2");
                 }
+                let payload = Payload::new(connection, operation.method, frame, parts, token);
+                inner.order += 1;
                 let payload = Payload {
-                    connection,
-                    method: operation.method,
-                    id: parts.id.of(frame).to_vec(),
-                    token: token.map(|span| span.of(frame).to_vec()),
-                    parts,
-                    frame: None,
-                    sent: false,
+                    allowance: operation.allowance,
+                    order: inner.order,
+                    principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
+                    capabilities: ClientCapabilities::of_request(frame, &parts),
+                    ..payload
                 };
-                if let Some(place) = inner.payloads.get_mut(key.index()) {
-                    *place = Some(payload);
-                }
+                inner.keep(key, payload);
                 self.drive(inner, Some((key, frame)));
                 // Most requests are with the kernel by now, and need no copy.
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent || payload.method.only_reads())
+                    && (!payload.sent || payload.is_kept_for_later() || inner.remote.is_some())
                 {
                     payload.frame = Some(frame.to_vec());
                 }
@@ -269,6 +295,12 @@ impl Inner {
         }
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
+        if connection.renewals != self.renewals {
+            connection.renewals = self.renewals;
+            self.told = self.renewals;
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
+            connection.outlet.send(&[line.as_bytes()], None);
+        }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
         if let Ok(pieces) = splice::answer(line, message, id, method, revision, verbatim) {

@@ -163,7 +163,7 @@ impl Hub {
 
     fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
         self.with_generation(generation, |inner, now| match frame {
-            Frame::Line(line) => self.server_line(inner, now, line, true),
+            Frame::Line(line) => self.server_line(inner, now, line, None, true),
             Frame::Oversize(oversize) => {
                 inner.host.note(&format!(
                     "the server wrote a line of {} bytes, which is over the limit; it was dropped",
@@ -174,11 +174,82 @@ impl Hub {
         });
     }
 
-    fn server_line(&self, inner: &mut Inner, now: Instant, line: &[u8], whole: bool) {
+    /// Answers a request of the server.
+    pub(super) fn answer_server(&self, inner: &mut Inner, bytes: &[u8]) {
+        if inner.remote.is_some() {
+            self.post_answer(inner, bytes);
+        } else {
+            inner.write(&[bytes], None);
+        }
+    }
+
+    pub(super) fn send_request(
+        &self,
+        inner: &mut Inner,
+        key: Key,
+        wire: u64,
+        revision: Revision,
+        current: Option<(Key, &[u8])>,
+    ) {
+        let Some(Some(payload)) = inner.payloads.get_mut(key.index()) else { return };
+        payload.wire = Some(wire);
+        payload.detail = None;
+        let kept = payload.frame.take();
+        let frame = match (&kept, current) {
+            (Some(kept), _) => kept.as_slice(),
+            (None, Some((of, frame))) if of == key => frame,
+            (None, _) => return,
+        };
+        let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
+        let (connection, id, method) = (payload.connection, payload.id.clone(), payload.method);
+        match splice::request(frame, &parts, wire, progress, revision) {
+            Ok(pieces) => {
+                if inner.remote.is_some() {
+                    let body = with_slices(&pieces, frame, &[], |slices| slices.concat());
+                    let headers = inner.request_headers(frame, &parts, method, revision);
+                    payload_sent(inner, key);
+                    self.post(
+                        inner,
+                        Post { body: body.into(), headers, carried: Carried::Request(method), wire },
+                    );
+                } else {
+                    if let Some(input) = inner.running.as_mut().and_then(|running| running.input.as_mut()) {
+                        with_slices(&pieces, frame, &[], |slices| input.send(slices, Some(key)));
+                    }
+                    inner.set_writable();
+                }
+                if let Some(Some(payload)) = inner.payloads.get_mut(key.index()) {
+                    payload.frame = kept;
+                }
+            }
+            Err(error) => {
+                let explained = explain::refused(error.to_string(), "invalid-request");
+                inner.reply_error(connection, Some(&id), -32600, &explained);
+                inner.release(key);
+                let now = inner.server.now();
+                inner.server.cancel(now, key);
+            }
+        }
+    }
+
+    pub(super) fn server_line(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        line: &[u8],
+        origin: Option<Key>,
+        whole: bool,
+    ) {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
-                if let Some(payload) = inner.release(key) {
-                    inner.deliver(&payload, method, line, &message, revision);
+                if inner.keep_answer(now, key, method, line) {
+                    inner.release(key);
+                } else if let Some(payload) = inner.release(key) {
+                    if inner.remote.is_some() {
+                        self.deliver_remote(inner, payload, line, &message, revision);
+                    } else {
+                        inner.deliver(&payload, method, line, &message, revision);
+                    }
                 }
                 self.0.room.notify_waiters();
             }
@@ -187,25 +258,17 @@ impl Hub {
                 inner.handshake = Some(span.of(line).to_vec());
             }
             // A server that asks and does not read is not answered for ever.
-            Outcome::Pong { .. } | Outcome::Decline { .. } if inner.input_backlog() > SERVER_BACKLOG => {}
+            Outcome::Pong { .. } | Outcome::Asked(_) if inner.input_backlog() > SERVER_BACKLOG => {}
             Outcome::Pong { id } => {
                 let mut buffer = vec![0; id.len() + 64];
                 if let Ok(bytes) = message::empty_result(id.of(line), &mut buffer) {
-                    inner.write(&[bytes], None);
+                    self.answer_server(inner, bytes);
                 }
             }
-            Outcome::Decline { id, method } => {
-                let mut buffer = vec![0; id.len() + 256];
-                let text = "drowse declared no such capability";
-                if let Ok(bytes) = message::error(Some(id.of(line)), -32601, text, None, &mut buffer) {
-                    inner.write(&[bytes], None);
-                }
-                let method = String::from_utf8_lossy(method.of(line)).into_owned();
-                inner.host.note(&format!("declined the server's request {method}"));
-            }
+            Outcome::Asked(parts) => self.server_asks(inner, now, line, parts, origin),
             Outcome::Batch(items) if whole => {
                 for item in envelope::batch(line, items) {
-                    self.server_line(inner, now, item.of(line), false);
+                    self.server_line(inner, now, item.of(line), origin, false);
                     self.drive(inner, None);
                 }
             }
@@ -235,7 +298,7 @@ impl Inner {
                 && let Some(Some(payload)) = self.payloads.get_mut(key.index())
             {
                 payload.sent = true;
-                if !payload.method.only_reads() {
+                if !payload.is_kept_for_later() {
                     payload.frame = None;
                 }
             }
@@ -264,36 +327,13 @@ impl Inner {
     pub(super) fn set_writable(&mut self) {
         self.server.set_writable(self.input_backlog() <= SERVER_BACKLOG);
     }
+}
 
-    pub(super) fn send_request(&mut self, key: Key, revision: Revision, current: Option<(Key, &[u8])>) {
-        let Some(Some(payload)) = self.payloads.get_mut(key.index()) else { return };
-        let kept = payload.frame.take();
-        let frame = match (&kept, current) {
-            (Some(kept), _) => kept.as_slice(),
-            (None, Some((of, frame))) if of == key => frame,
-            (None, _) => return,
-        };
-        let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
-        let (connection, id) = (payload.connection, payload.id.clone());
-        match splice::request(frame, &parts, key.wire(), progress, revision) {
-            Ok(pieces) => {
-                let running = self.running.as_mut().and_then(|running| running.input.as_mut());
-                if let Some(input) = running {
-                    with_slices(&pieces, frame, &[], |slices| input.send(slices, Some(key)));
-                }
-                self.set_writable();
-                if let Some(Some(payload)) = self.payloads.get_mut(key.index()) {
-                    payload.frame = kept;
-                }
-            }
-            Err(error) => {
-                let explained = explain::refused(error.to_string(), "invalid-request");
-                self.reply_error(connection, Some(&id), -32600, &explained);
-                self.release(key);
-                let now = self.server.now();
-                self.server.cancel(now, key);
-            }
-        }
+/// What is handed to the network may run from now on.
+fn payload_sent(inner: &mut Inner, key: Key) {
+    inner.server.handle_sent(key);
+    if let Some(Some(payload)) = inner.payloads.get_mut(key.index()) {
+        payload.sent = true;
     }
 }
 
