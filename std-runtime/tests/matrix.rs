@@ -25,6 +25,7 @@ mod matrix {
     mod activity;
     mod idle;
     mod keeping;
+    mod questions;
     mod requests;
     mod stopping;
 }

@@ -336,3 +336,15 @@ fn json_is_guessed_from_lines_that_do_not_parse() {
     assert!(guess("@s --bogus --json") && guess("-j nonsense"));
     assert!(!guess("connect -- npx --json"));
 }
+
+#[test]
+fn answers_to_questions_of_the_server() {
+    let (_, globals) = line("@s tools-call t --elicit decline a:=1").unwrap();
+    assert_eq!(globals.elicit, Some(Elicit::Decline));
+    assert_eq!(line("@s resources-read a://b").unwrap().1.elicit, None);
+    assert_eq!(refused("@s tools-call t --elicit yes").kind, "usage");
+    assert_eq!(refused("@s ping --elicit decline").kind, "usage");
+    let settings = connected("connect @x --root / --root file:///b --sampling-command cmd -- cat").settings;
+    assert_eq!(settings.roots, Some(vec!["file:///".into(), "file:///b".into()]));
+    assert_eq!(settings.sampling_command.as_deref(), Some("cmd"));
+}
