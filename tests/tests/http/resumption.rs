@@ -106,7 +106,7 @@ fn a_stream_that_is_refused_when_it_is_taken_up() {
         if comes {
             assert_eq!(run.ok().text(), "slept 300");
         } else {
-            check(&run.fails(3), "network", "unknown");
+            assert_eq!(run.fails(run.code)["ran"], "unknown", "{run:?}");
         }
         assert_eq!((server.executions("a"), count(&server, "tools/call")), (1, 1));
         lives(&session, &server);
