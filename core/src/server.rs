@@ -514,6 +514,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             // Whatever was asked would have been answered there.
             Verdict::Expired { .. } if carried == Carried::OldStream => self.handle_expired(now),
             Verdict::Expired { ran } => {
+                if carried == Carried::Message
+                    && let Some(negotiation) = &mut self.negotiation
+                {
+                    // What is sent next finds it gone as well, and is sent back.
+                    negotiation.handle_confirmed();
+                }
                 match ran {
                     Ran::No => self.link.handle_sent_back(wire),
                     Ran::Unknown => self.link.handle_refused(wire, Cause::Expired, ran),
@@ -535,8 +541,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             }
             Verdict::Broken => {
                 self.link.handle_broken(wire);
-                if let (Some(negotiation), Carried::Question(question)) = (&mut self.negotiation, carried) {
-                    negotiation.handle_broken(question, wire);
+                if let Some(negotiation) = &mut self.negotiation {
+                    match carried {
+                        Carried::Question(question) => negotiation.handle_broken(question, wire),
+                        Carried::OldStream => negotiation.handle_no_endpoint(),
+                        _ => {}
+                    }
                 }
             }
             Verdict::Refused { status, ran } => {

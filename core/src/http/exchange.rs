@@ -227,7 +227,8 @@ impl Exchange {
         }
         match head.status {
             200..=299 => self.handle_success(head),
-            401 | 403 => Next::Over(Verdict::Unauthorized),
+            // Of what is being taken up the server has run what it has run.
+            401 | 403 if !self.resuming || self.is_stream() => Next::Over(Verdict::Unauthorized),
             429 | 503 if self.may_ask_again(head) => {
                 self.again += 1;
                 Next::Again { at: now.after(head.retry_after.unwrap_or(RETRY)) }
