@@ -83,6 +83,10 @@ pub(crate) enum Command {
         session: SessionName,
         asked: Completion,
     },
+    ResourcesSubscribe {
+        session: SessionName,
+        uri: String,
+    },
     Ping {
         session: SessionName,
     },
@@ -426,6 +430,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                     with: with(matches)?,
                 },
             },
+            "resources-subscribe" => Command::ResourcesSubscribe { session, uri: required("uri") },
             "ping" => Command::Ping { session },
             "logs" => Command::Logs {
                 session,

@@ -12,6 +12,7 @@ mod prompts;
 mod resources;
 mod serve;
 mod sessions;
+mod subscribe;
 mod tools;
 
 use std::path::Path;
@@ -119,6 +120,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::PromptsList { session } => prompts::list(context, &session),
         Command::PromptsGet { session, prompt, given } => prompts::get(context, &session, &prompt, &given),
         Command::Complete { session, asked } => complete::complete(context, &session, &asked),
+        Command::ResourcesSubscribe { session, uri } => subscribe::subscribe(context, &session, &uri),
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),
         Command::Info { session } => sessions::info(context, &session),

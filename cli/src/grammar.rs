@@ -167,6 +167,14 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "resources-subscribe",
+        session: Session::Required,
+        about: "Print a resource each time that it is updated, until Ctrl-C",
+        usage: "<uri>",
+        details: SUBSCRIBE_DETAILS,
+        build: |command| command.arg(positional("uri", "URI of the resource").required(true)),
+    },
+    Verb {
         name: "ping",
         session: Session::OrServer,
         about: "Wake the server if it sleeps, and measure its answer",
@@ -261,7 +269,6 @@ const VALUE_FLAGS: &[&str] = &[
 
 /// Words that users of other releases may type, and that come later.
 const LATER_VERBS: &[&str] = &[
-    "resources-subscribe",
     "resources-unsubscribe",
     "tasks-list",
     "tasks-get",
@@ -282,6 +289,18 @@ const LATER_VERBS: &[&str] = &[
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] =
     &["--profile", "--no-profile", "--proxy-bearer-token", "--task", "--detach", "--cached"];
+
+const SUBSCRIBE_DETAILS: &str = "\
+Each update is printed as the time (UTC), the URI and the content that the resource has then; with --json as one \
+document a line: the result of resources/read, and in `_drowse` the `uri` and `at`, in milliseconds since 1970. Updates \
+that come while one is being read are one.
+
+While it runs the server stays awake, whatever the idle timeout. It outlives the server and the session's bridge: it \
+subscribes again, says so on stderr, and prints the resource once more, for it may have changed meanwhile \
+(`_drowse.resubscribed`).
+
+Ctrl-C unsubscribes. Exit status: 0 after Ctrl-C, or when the session was closed; 2 if the server announces no updates \
+of that resource.";
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {

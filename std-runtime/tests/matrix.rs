@@ -64,4 +64,5 @@ mod matrix {
     mod questions;
     mod requests;
     mod stopping;
+    mod subscriptions;
 }

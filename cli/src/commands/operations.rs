@@ -5,9 +5,11 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use drowse_runtime::caller::{Caller, Request, Sessions, Wait};
+use drowse_runtime::caller::{CallError, Caller, Request, Sessions, Subscription, Wait};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::input::{self, ClientCapabilities};
+use drowse_runtime::wait::Woken;
+use drowse_runtime::wire::Ran;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -66,7 +68,20 @@ pub(super) fn with<T>(
     outcome
 }
 
-impl Operations<'_> {
+impl<'a> Operations<'a> {
+    /// Subscribes to the updates of a resource.
+    pub(super) fn subscribe(&self, uri: &str) -> Result<Subscription<'a>, CallError> {
+        self.sessions.subscribe(self.session, self.wait, uri)
+    }
+
+    /// Waits until then, unless the user interrupts.
+    pub(super) fn sleep_until(&self, at: Instant) -> Result<(), CallError> {
+        match self.wait.no_later_than(at).poll(&[]) {
+            Ok(Woken::Interrupted) => Err(CallError::Interrupted { ran: Ran::No }),
+            _ => Ok(()),
+        }
+    }
+
     /// One request, and what the server asks for meanwhile; the result as it came.
     pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
         if !input::is_supported(method) {
