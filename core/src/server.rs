@@ -547,6 +547,12 @@ where
             // Whatever was asked would have been answered there.
             Verdict::Expired { .. } if carried == Carried::OldStream => self.handle_expired(now),
             Verdict::Expired { ran } => {
+                if carried == Carried::Message
+                    && let Some(negotiation) = &mut self.negotiation
+                {
+                    // What is sent next finds it gone as well, and is sent back.
+                    negotiation.handle_confirmed();
+                }
                 match ran {
                     Ran::No => self.link.handle_sent_back(wire),
                     Ran::Unknown => self.link.handle_refused(wire, Cause::Expired, ran),
@@ -568,8 +574,12 @@ where
             }
             Verdict::Broken => {
                 self.link.handle_broken(wire);
-                if let (Some(negotiation), Carried::Question(question)) = (&mut self.negotiation, carried) {
-                    negotiation.handle_broken(question, wire);
+                if let Some(negotiation) = &mut self.negotiation {
+                    match carried {
+                        Carried::Question(question) => negotiation.handle_broken(question, wire),
+                        Carried::OldStream => negotiation.handle_no_endpoint(),
+                        _ => {}
+                    }
                 }
             }
             Verdict::Refused { status, ran } => {
@@ -668,8 +678,11 @@ where
             return Some(self.cancel_relayed(wire));
         }
         while let Some((id, timed_out)) = self.link.poll_cancelled() {
-            // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation).
-            if !(self.is_http() && self.revision.is_some_and(|revision| revision.era() == Era::Modern)) {
+            // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation), and
+            // where a session is over nobody can be told.
+            let untold = self.revision.is_some_and(|revision| revision.era() == Era::Modern)
+                || self.lifecycle.is_stopping();
+            if !(self.is_http() && untold) {
                 return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
             }
         }

@@ -28,6 +28,7 @@ use drowse_core::trace::{self, Input, Output};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 
 use crate::board::{self, MESSAGE};
+use crate::remote;
 
 /// Tries every reader on `bytes`.
 pub fn read_all(bytes: &[u8]) {
@@ -36,6 +37,7 @@ pub fn read_all(bytes: &[u8]) {
     mirrored(bytes);
     lines(bytes);
     events(bytes);
+    remote::exchanges(bytes);
     times(bytes);
     shared(bytes);
     listeners(bytes);

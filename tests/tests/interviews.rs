@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
 
 mod interviews {
+    mod held;
     mod rounds;
     mod terminal;
 
