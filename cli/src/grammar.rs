@@ -170,8 +170,23 @@ pub(crate) const VERBS: &[Verb] = &[
         name: "resources-subscribe",
         session: Session::Required,
         about: "Print a resource each time that it is updated, until Ctrl-C",
-        usage: "<uri>",
+        usage: "<uri> [--sync FILE]",
         details: SUBSCRIBE_DETAILS,
+        build: |command| {
+            command.arg(positional("uri", "URI of the resource").required(true)).arg(value(
+                "sync",
+                None,
+                "FILE",
+                "Keep this file equal to the resource, in the background",
+            ))
+        },
+    },
+    Verb {
+        name: "resources-unsubscribe",
+        session: Session::Required,
+        about: "Keep no file equal to a resource any more",
+        usage: "<uri>",
+        details: "Ends what `resources-subscribe <uri> --sync` began. The files stay as they are.",
         build: |command| command.arg(positional("uri", "URI of the resource").required(true)),
     },
     Verb {
@@ -245,6 +260,7 @@ pub(crate) const BARE: Verb = Verb {
 /// it knows the verb; a test holds this list against the commands.
 const VALUE_FLAGS: &[&str] = &[
     "--timeout",
+    "--sync",
     "--max-chars",
     "--idle-timeout",
     "--env",
@@ -269,7 +285,6 @@ const VALUE_FLAGS: &[&str] = &[
 
 /// Words that users of other releases may type, and that come later.
 const LATER_VERBS: &[&str] = &[
-    "resources-unsubscribe",
     "tasks-list",
     "tasks-get",
     "tasks-result",
@@ -300,7 +315,14 @@ subscribes again, says so on stderr, and prints the resource once more, for it m
 (`_drowse.resubscribed`).
 
 Ctrl-C unsubscribes. Exit status: 0 after Ctrl-C, or when the session was closed; 2 if the server announces no updates \
-of that resource.";
+of that resource.
+
+With --sync it returns as soon as FILE is equal to the resource, and the session keeps it so in the background, until \
+`resources-unsubscribe <uri>` or `close`: a text as it is, binary content decoded, several contents one after the other. \
+Each time the file is replaced whole. This keeps the server awake, and outlives restarts; should the bridge be killed or \
+the server crash, it goes on when the session wakes the next time. What cannot be written (no such directory any more, \
+no room on the disk) is tried again, after 5 s at first and then each minute, and after every update; \
+`drowse @name` shows how it stands.";
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {

@@ -208,6 +208,14 @@ impl Hub {
                     inner.closers.push((id, request.of(frame).to_vec()));
                     inner.server.close(now);
                 }
+                Inbound::Sync { id: request, params, on } => {
+                    let params = params.map_or(&b"{}"[..], |params| params.of(frame));
+                    if on {
+                        hub.sync(inner, id, request.of(frame), params);
+                    } else {
+                        hub.unsync(inner, id, request.of(frame), params);
+                    }
+                }
                 Inbound::Cancel { request } => {
                     let wanted = request.of(frame);
                     for key in
