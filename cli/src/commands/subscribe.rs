@@ -142,6 +142,6 @@ mod tests {
     #[test]
     fn times_of_day() {
         assert_eq!(time_of_day(0), "00:00:00Z");
-        assert_eq!(time_of_day(1_790_000_000_999), "13:33:20Z");
+        assert_eq!(time_of_day(1_790_000_000_999), "14:13:20Z");
     }
 }
