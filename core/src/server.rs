@@ -635,8 +635,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             return Some(Action::OpenOldStream);
         }
         while let Some((id, timed_out)) = self.link.poll_cancelled() {
-            // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation).
-            if !(self.is_http() && self.revision.is_some_and(|revision| revision.era() == Era::Modern)) {
+            // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation), and
+            // where a session is over nobody can be told.
+            let untold = self.revision.is_some_and(|revision| revision.era() == Era::Modern)
+                || self.lifecycle.is_stopping();
+            if !(self.is_http() && untold) {
                 return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
             }
         }

@@ -349,6 +349,18 @@ fn the_end_of_an_exchange_cancels_at_a_modern_server_and_a_message_at_a_legacy_o
 }
 
 #[test]
+fn where_a_session_is_over_nobody_is_told_of_a_cancellation() {
+    let mut world = World::legacy(config());
+    let gone = world.call(Method::ToolsCall);
+    let other = world.call(Method::ToolsCall);
+    world.verdict(CALL, gone.wire(), Verdict::Expired { ran: Ran::No });
+    world.server.cancel(world.now, other);
+    world.drain();
+    assert_eq!(world.failed, [(other, Failure { cause: Cause::Cancelled, ran: Ran::Unknown })]);
+    assert!(!world.did.contains(&"cancelled".to_string()));
+}
+
+#[test]
 fn a_server_in_trouble_is_not_taken_for_an_old_one() {
     for status in [500, 502, 503] {
         let mut world = World::new(config());

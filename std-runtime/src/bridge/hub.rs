@@ -461,6 +461,8 @@ impl Hub {
                         }
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     }
+                    // It may have been the last thing that was under way.
+                    self.remote_ended(inner);
                     self.0.room.notify_waiters();
                 }
                 Action::CloseInput if inner.remote.is_some() => self.say_goodbye(inner),

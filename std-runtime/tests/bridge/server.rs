@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex}
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::{Event, Stage};
+use super::{Event, Peer, Stage};
 
 /// Room in a pipe.
 const PIPE: usize = 64 << 10;
@@ -19,7 +19,7 @@ const PIPE: usize = 64 << 10;
 /// How the server behaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Script {
-    pub(crate) era: Era,
+    pub(crate) peer: Peer,
     /// It reads nothing before.
     pub(crate) boot: Duration,
     /// It stays for this long after its input was closed.
@@ -32,12 +32,14 @@ pub(crate) struct Script {
     pub(crate) dies_on: Option<&'static str>,
     /// There is no such program.
     pub(crate) cannot_start: bool,
+    /// Behind a URL: calls that run get no head of a response.
+    pub(crate) mute_calls: bool,
 }
 
 impl Script {
-    pub(crate) const fn of(era: Era) -> Self {
+    pub(crate) fn of(peer: impl Into<Peer>) -> Self {
         Self {
-            era,
+            peer: peer.into(),
             boot: Duration::ZERO,
             lingers: Duration::ZERO,
             ignores_input_end: false,
@@ -45,6 +47,7 @@ impl Script {
             ignores_keepalive: false,
             dies_on: None,
             cannot_start: false,
+            mute_calls: false,
         }
     }
 }
@@ -66,15 +69,8 @@ pub(super) fn start(stage: &Stage) -> (Rc<Process>, DuplexStream, DuplexStream) 
     let (input, theirs) = duplex(PIPE);
     let (output, mut to_output) = duplex(PIPE);
     let (sender, mut lines) = mpsc::unbounded_channel::<String>();
-    let process = Rc::new(Process {
-        pid: 1000 + u32::try_from(stage.starts()).unwrap(),
-        output: RefCell::new(Some(sender)),
-        ended: Cell::new(None),
-        changed: Notify::new(),
-        tasks: RefCell::default(),
-        running: RefCell::default(),
-        initialized: Cell::new(false),
-    });
+    let process = Process::new(1000 + u32::try_from(stage.starts()).unwrap());
+    process.writes_to(sender);
     spawn_local(async move {
         while let Some(line) = lines.recv().await {
             if to_output.write_all(format!("{line}\n").as_bytes()).await.is_err() {
@@ -89,6 +85,36 @@ pub(super) fn start(stage: &Stage) -> (Rc<Process>, DuplexStream, DuplexStream) 
 }
 
 impl Process {
+    fn new(pid: u32) -> Rc<Self> {
+        Rc::new(Self {
+            pid,
+            output: RefCell::default(),
+            ended: Cell::new(None),
+            changed: Notify::new(),
+            tasks: RefCell::default(),
+            running: RefCell::default(),
+            initialized: Cell::new(false),
+        })
+    }
+
+    /// One that only serves a request of a server behind a URL.
+    pub(super) fn of_request() -> Rc<Self> {
+        let process = Self::new(0);
+        process.initialized.set(true);
+        process
+    }
+
+    pub(super) fn writes_to(&self, output: mpsc::UnboundedSender<String>) {
+        *self.output.borrow_mut() = Some(output);
+    }
+
+    /// Cancels the request of that id, if it runs.
+    pub(super) fn cancel(&self, id: &str) {
+        for (_, cancelled) in self.running.borrow().iter().filter(|(running, _)| running == id) {
+            cancelled.notify_one();
+        }
+    }
+
     /// Writes a line, if the server still runs.
     pub(crate) fn write(&self, line: String) {
         if let Some(output) = &*self.output.borrow() {
@@ -145,10 +171,7 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
                 }
             }
             (Some("notifications/cancelled"), None) => {
-                let id = message["params"]["requestId"].to_string();
-                for (_, cancelled) in process.running.borrow().iter().filter(|(running, _)| *running == id) {
-                    cancelled.notify_one();
-                }
+                process.cancel(&message["params"]["requestId"].to_string());
             }
             (Some("notifications/initialized"), None) => process.initialized.set(true),
             _ => {}
@@ -162,13 +185,20 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
     process.end(stage, Exit::Status(0));
 }
 
-fn request(stage: &Stage, process: &Rc<Process>, method: &str, id: &Value, params: &Value) -> Option<Value> {
+/// The answer to a request; `None` if it comes later, or never.
+pub(super) fn request(
+    stage: &Stage,
+    process: &Rc<Process>,
+    method: &str,
+    id: &Value,
+    params: &Value,
+) -> Option<Value> {
     let script = stage.script();
     let result = |result: Value| Some(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     let error =
         |code: i64| Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}));
     let ready = !stage.outcomes().is_empty();
-    match (script.era, method) {
+    match (script.peer.era(), method) {
         (Era::Legacy, "ping") | (Era::Modern, "server/discover") if script.ignores_keepalive && ready => None,
         (Era::Legacy, "initialize") => result(json!({
             "protocolVersion": params["protocolVersion"],
