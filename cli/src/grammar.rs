@@ -470,6 +470,8 @@ fn connect(command: Command) -> Command {
         .arg(
             positional("server", "URL, or file:entry of an MCP configuration file")
                 .num_args(0..=2)
+                // Flags may stand between it and the name.
+                .action(ArgAction::Append)
                 .hide(true),
         )
         .arg(value(
