@@ -2,6 +2,7 @@
 
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
+use drowse_core::link::{Cause, Failure, Ran};
 
 use super::*;
 use crate::wire::RENEWED;
@@ -223,8 +224,13 @@ impl Hub {
                     {
                         inner.give_up(now, key);
                     }
-                    inner.marked.forget(id, Some(wanted));
                     inner.unlisten(now, id, Some(wanted));
+                    if inner.marked.forget(id, Some(wanted)) {
+                        // It was refused, and is not sent again.
+                        let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
+                        let explained = inner.explain(|around| explain::failure(failure, around));
+                        inner.reply_error(id, Some(wanted), explain::CODE, &explained);
+                    }
                 }
                 Inbound::Ignore => return Flow::Next,
                 Inbound::Reject { id: request, rejection } => {
