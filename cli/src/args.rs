@@ -19,8 +19,10 @@ use crate::grammar::{self, Session, Verb};
 use crate::target;
 
 mod connect;
+mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
+pub(crate) use tasks::{Mode, Tasks};
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -49,6 +51,11 @@ pub(crate) enum Command {
         tool: String,
         words: Vec<String>,
         output: Option<PathBuf>,
+        task: Option<Mode>,
+    },
+    Tasks {
+        session: SessionName,
+        what: Tasks,
     },
     /// `tools-call <tool> --help`: that tool's arguments.
     ToolHelp {
@@ -274,7 +281,11 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                 tool: required("tool"),
                 words: matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect(),
                 output: output(),
+                task: tasks::mode(matches),
             },
+            "tasks-list" | "tasks-get" | "tasks-result" | "tasks-cancel" => {
+                Command::Tasks { session, what: tasks::read(verb.name, matches) }
+            }
             "resources-list" => Command::ResourcesList { session },
             "resources-read" => Command::ResourcesRead { session, uri: required("uri"), output: output() },
             "ping" => Command::Ping { session },

@@ -8,6 +8,7 @@ mod operations;
 mod resources;
 mod serve;
 mod sessions;
+mod tasks;
 mod tools;
 
 use std::sync::Arc;
@@ -54,9 +55,10 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
     let context =
         &Context { output: Output::new(globals), timeout: globals.timeout, elicit: globals.elicit.clone() };
     match command {
-        Command::ToolsCall { session, tool, words, output } => {
-            tools::call(context, &session, &tool, &words, output.as_deref())
+        Command::ToolsCall { session, tool, words, output, task } => {
+            tools::call(context, &session, &tool, &words, output.as_deref(), task)
         }
+        Command::Tasks { session, what } => tasks::run(context, &session, &what),
         Command::ToolsList { session, full } => tools::list(context, &session, full),
         Command::ToolsGet { session, tool } => tools::get(context, &session, &tool),
         Command::ToolHelp { session, tool } => tools::help(context, &session, &tool),

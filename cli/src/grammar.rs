@@ -88,7 +88,41 @@ pub(crate) const VERBS: &[Verb] = &[
                     .num_args(0..),
                 )
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
+                .arg(switch("task", None, "Run it as a task, and wait for its result"))
+                .arg(switch("detach", None, "Run it as a task, and only print the task's id"))
         },
+    },
+    Verb {
+        name: "tasks-list",
+        session: Session::Required,
+        about: "List the server's tasks",
+        usage: "",
+        details: "Servers that speak 2026-07-28 list none.",
+        build: |command| command,
+    },
+    Verb {
+        name: "tasks-get",
+        session: Session::Required,
+        about: "Show how a task stands",
+        usage: "<task>",
+        details: "",
+        build: task,
+    },
+    Verb {
+        name: "tasks-result",
+        session: Session::Required,
+        about: "Wait for a task's result, and print it as tools-call does",
+        usage: "<task> [-o FILE]",
+        details: TASK_DETAILS,
+        build: |command| task(command).arg(output_file("Save images, audio and embedded files there")),
+    },
+    Verb {
+        name: "tasks-cancel",
+        session: Session::Required,
+        about: "Cancel a task",
+        usage: "<task>",
+        details: "",
+        build: task,
     },
     Verb {
         name: "resources-list",
@@ -206,10 +240,6 @@ const LATER_VERBS: &[&str] = &[
     "resources-templates-list",
     "prompts-list",
     "prompts-get",
-    "tasks-list",
-    "tasks-get",
-    "tasks-result",
-    "tasks-cancel",
     "logging-set-level",
     "grep",
     "login",
@@ -223,16 +253,8 @@ const LATER_VERBS: &[&str] = &[
 ];
 
 /// Flags that come later, likewise.
-const LATER_FLAGS: &[&str] = &[
-    "--profile",
-    "--no-profile",
-    "--proxy-bearer-token",
-    "--schema",
-    "--schema-mode",
-    "--task",
-    "--detach",
-    "--cached",
-];
+const LATER_FLAGS: &[&str] =
+    &["--profile", "--no-profile", "--proxy-bearer-token", "--schema", "--schema-mode", "--cached"];
 
 const CONNECT_DETAILS: &str = "\
 The server is a URL, an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. A URL without \
@@ -274,8 +296,18 @@ Questions of the server:
   of every form (what a form does not ask for is left out), or holds an answer for a question under its key:
   {\"key\": {…content…}} or {\"key\": {\"action\": \"accept|decline|cancel\"}}. Addresses are never opened without a yes.
 
+Tasks:
+  --task asks the server to run the call as a task, shows how that stands, and prints the result; --timeout limits the
+  wait, not the task, and Ctrl-C cancels the task. --detach prints the task's id and returns (--json: the task); fetch
+  the result with tasks-result. A session with a pending task does not fall asleep, until its end was seen or the time
+  for which its server keeps it is over (a day, if the server does not say).
+
 `drowse @name tools-call <tool> --help` shows what that tool takes.
 Exit status: 0, or 2 if the tool reports an error.";
+
+const TASK_DETAILS: &str = "\
+Waits until the task is done; --timeout limits that. What the task asks meanwhile is asked on the terminal, or answered \
+by --elicit. Ctrl-C ends the wait, not the task. Exit status: 0, or 2 if the tool reports an error.";
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -347,7 +379,7 @@ pub(crate) fn command(verb: &Verb) -> Command {
         .max_term_width(110);
     let command = match verb.name {
         // Those during which a server may ask (basic/patterns/mrtr, Supported Requests).
-        "tools-call" | "resources-read" | "prompts-get" => command.arg(value(
+        "tools-call" | "resources-read" | "prompts-get" | "tasks-result" => command.arg(value(
             "elicit",
             None,
             "ANSWER",
@@ -475,6 +507,10 @@ fn connect(command: Command) -> Command {
                 .hide(true)
                 .last(true),
         )
+}
+
+fn task(command: Command) -> Command {
+    command.arg(positional("task", "Id of the task").required(true))
 }
 
 fn timeout_help(verb: &str) -> &'static str {

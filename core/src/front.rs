@@ -274,7 +274,7 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
         Method::Close => Inbound::Close { id },
-        // What the table says starts a server is what is carried to it; subscriptions and tasks come later.
+        // What the table says starts a server is what is carried to it; subscriptions come later.
         _ if activity::rule(method, Asker::Command, false).starts == Starts::Yes && is_carried(method) => {
             let allowance = parts
                 .meta(frame, message::META_TIMEOUT)
@@ -292,12 +292,9 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
     }
 }
 
-/// Whether this front has the method: those of the legacy era, subscriptions and tasks are not (yet) among them.
+/// Whether this front has the method: those of the legacy era and subscriptions are not (yet) among them.
 const fn is_carried(method: Method) -> bool {
-    !matches!(
-        method,
-        Method::Tasks | Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel
-    )
+    !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel)
 }
 
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself

@@ -11,6 +11,7 @@ mod adapter;
 mod board;
 mod held;
 mod surface;
+mod tasks;
 mod traced;
 
 use core::panic::PanicInfo;
@@ -50,6 +51,7 @@ pub extern "C" fn drowse_run() {
         {
             surface::read_all(bytes.get(..length).unwrap_or_default());
             held::read(bytes.get(..length).unwrap_or_default());
+            tasks::read(bytes.get(..length).unwrap_or_default());
         }
     }
     board::sizes(&[

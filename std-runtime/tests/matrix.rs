@@ -27,4 +27,5 @@ mod matrix {
     mod keeping;
     mod requests;
     mod stopping;
+    mod tasks;
 }

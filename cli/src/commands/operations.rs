@@ -3,11 +3,13 @@
 //! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{Caller, Request, Sessions, Wait};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::input::{self, ClientCapabilities};
+use drowse_runtime::wait::Woken;
+use drowse_runtime::wire::Ran;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -27,8 +29,12 @@ pub(super) struct Operations<'a> {
     sessions: &'a Sessions,
     session: &'a SessionName,
     wait: Wait<'a>,
-    context: &'a Context,
+    pub(super) context: &'a Context,
     progress: bool,
+    /// The server is told that a call may be answered with a task.
+    pub(super) tasks: bool,
+    /// The time-out of requests, if not that of the command line.
+    pub(super) limit: Option<Duration>,
 }
 
 /// Runs `work` with the operations of `session`. Ctrl-C during it cancels what is in flight.
@@ -48,6 +54,8 @@ pub(super) fn with<T>(
         wait,
         context,
         progress: !context.output.json && io::stderr().is_terminal(),
+        tasks: false,
+        limit: None,
     };
     let outcome = work(&mut operations);
     if operations.caller.was_renewed() {
@@ -61,25 +69,68 @@ pub(super) fn with<T>(
     outcome
 }
 
-impl Operations<'_> {
+impl<'a> Operations<'a> {
     /// One request, and what the server asks for meanwhile; the result as it came.
     pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
         if !input::is_supported(method) {
-            return self.send(method, params);
+            return self.send(method, params, ClientCapabilities::default());
         }
-        let Context { output, elicit, timeout } = self.context;
-        let mut answers =
-            Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait);
+        let mut answers = self.answerer();
         input::complete(method, params, &mut answers, |params, capabilities| {
-            self.caller.set_capabilities(capabilities);
-            let sent = self.send(method, params);
-            self.caller.set_capabilities(ClientCapabilities::default());
-            sent
+            self.send(method, params, capabilities)
         })
         .map_err(|failure| answers::explain(self.session, failure))
     }
 
-    fn send(&mut self, method: &str, params: &str) -> Result<String, Failure> {
+    /// Answers what a task asks; see [`input::respond`].
+    pub(super) fn respond(
+        &self,
+        requests: &str,
+        answered: &mut Vec<String>,
+    ) -> Result<Option<String>, Failure> {
+        Ok(input::respond(requests, &mut self.answerer(), answered)?)
+    }
+
+    fn answerer(&self) -> Answerer<'a> {
+        let Context { output, elicit, timeout } = self.context;
+        Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait)
+    }
+
+    /// Waits until then, or until the user interrupts.
+    pub(super) fn pause(&self, until: Instant) -> Result<(), Failure> {
+        match self.wait.no_later_than(until).poll(&[]) {
+            Ok(Woken::Interrupted) => {
+                Err(Failure::new(Exit::Interrupted, "interrupted", "interrupted").with_ran(Ran::Unknown))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on Ctrl-C has its default effect, and whatever is asked has that long together.
+    pub(super) fn uninterrupted(&mut self, limit: Duration) {
+        self.wait = Wait::at_most(limit);
+        self.caller.set_wait(self.wait);
+    }
+
+    /// Shows one line on the terminal, over the one before.
+    pub(super) fn line(&self, line: &str) {
+        if self.progress {
+            let _ = write!(io::stderr(), "\r\u{1b}[K{line}");
+        }
+    }
+
+    /// Takes that line back.
+    pub(super) fn clear_line(&self) {
+        self.line("");
+    }
+
+    fn send(
+        &mut self,
+        method: &str,
+        params: &str,
+        capabilities: ClientCapabilities,
+    ) -> Result<String, Failure> {
+        self.caller.set_capabilities(ClientCapabilities { tasks: self.tasks, ..capabilities });
         let mut shown = false;
         let mut show = |params: &str| {
             shown |= show_progress(params);
@@ -87,7 +138,7 @@ impl Operations<'_> {
         let request = Request {
             method,
             params,
-            timeout: self.context.timeout,
+            timeout: self.limit.or(self.context.timeout),
             progress: if self.progress { Some(&mut show) } else { None },
         };
         let start = Instant::now();

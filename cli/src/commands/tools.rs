@@ -10,7 +10,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::operations::{self, Operations};
+use super::tasks::{self, Called};
 use super::{Context, Status};
+use crate::args::Mode;
 use crate::arguments::{self, Arguments};
 use crate::error::{Exit, Failure};
 use crate::render::content::Rendered;
@@ -76,9 +78,10 @@ pub(super) fn call(
     tool: &str,
     words: &[String],
     output: Option<&Path>,
+    task: Option<Mode>,
 ) -> Result<Status, Failure> {
     let mut arguments = Arguments::parse(words, arguments::read_stdin)?;
-    let answer = operations::with(context, session, |operations| {
+    let called = operations::with(context, session, |operations| {
         if arguments.needs_schema()
             && let Some(schema) = schema(operations, tool)?
         {
@@ -89,12 +92,23 @@ pub(super) fn call(
         params.push_str(",\"arguments\":");
         params.push_str(&arguments.to_json());
         params.push('}');
-        operations.call("tools/call", &params).map_err(|failure| explain(operations, session, tool, failure))
+        match task {
+            Some(mode) => tasks::call(operations, session, tool, &params, mode),
+            None => operations
+                .call("tools/call", &params)
+                .map(Called::Result)
+                .map_err(|failure| tasks::explain(operations, tool, failure)),
+        }
+        .map_err(|failure| explain(operations, session, tool, failure))
     })?;
-    show(context, &answer, output)
+    match called {
+        Called::Result(answer) => show(context, &answer, output),
+        Called::Detached(task) => tasks::detached(context, session, &task),
+    }
 }
 
-fn show(context: &Context, answer: &str, output: Option<&Path>) -> Result<Status, Failure> {
+/// Prints the result of a tool.
+pub(super) fn show(context: &Context, answer: &str, output: Option<&Path>) -> Result<Status, Failure> {
     let verdict: Verdict<'_> = result::read(answer.as_bytes())?;
     result::check_complete(&verdict)?;
     let failed = verdict.is_error == Some(true);

@@ -8,6 +8,7 @@ mod marked;
 mod questions;
 mod remote;
 mod streams;
+mod tasks;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use drowse_core::server::{
 };
 use drowse_core::span::Span;
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
+use drowse_core::tasks::Asked;
 use drowse_core::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -47,6 +49,7 @@ use crate::fault;
 use marked::{Marked, OURS};
 use questions::Questions;
 use remote::{Post, Remote};
+use tasks::Pending;
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -123,6 +126,8 @@ struct Inner {
     marked: Marked,
     /// What the server asks during calls.
     questions: Questions,
+    /// Tasks whose end nobody has seen.
+    tasks: Pending,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -171,6 +176,8 @@ struct Payload {
     principal: u64,
     /// What its caller can be asked for.
     capabilities: ClientCapabilities,
+    /// What its answer may tell of tasks, and of which.
+    asked: (Asked, Option<Vec<u8>>),
 }
 
 impl Payload {
@@ -191,6 +198,7 @@ impl Payload {
             order: 0,
             principal: 0,
             capabilities: ClientCapabilities::default(),
+            asked: (Asked::Nothing, None),
         }
     }
 
@@ -263,6 +271,7 @@ impl Hub {
         let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
             questions,
+            tasks: Pending::new(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -369,6 +378,7 @@ impl Hub {
                     () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
                         inner.server.handle_timeout(now);
                         inner.questions.handle_timeout(now);
+                        inner.tasks.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -413,7 +423,9 @@ impl Hub {
             let Some(action) = inner.server.poll_action() else {
                 if inner.server.negotiated().is_none() {
                     inner.questions.handle_lost();
+                    inner.tasks.handle_lost();
                 }
+                inner.drive_tasks(now);
                 if self.drive_questions(inner, now) {
                     continue;
                 }
@@ -653,7 +665,7 @@ impl Inner {
 
     fn next_timeout(&self) -> Option<Instant> {
         let server = self.server.poll_timeout().map(|(at, _)| at);
-        [server, self.questions.poll_timeout()].into_iter().flatten().min()
+        [server, self.questions.poll_timeout(), self.tasks.poll_timeout()].into_iter().flatten().min()
     }
 
     fn keep(&mut self, key: Key, payload: Payload) {

@@ -5,6 +5,7 @@
 
 mod caller;
 mod server;
+mod tasks;
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex}
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::{Event, Stage};
+use super::{Event, Stage, tasks::Task};
 
 /// Room in a pipe.
 const PIPE: usize = 64 << 10;
@@ -59,6 +59,7 @@ pub(crate) struct Process {
     /// Requests that run, by their id as text.
     running: RefCell<Vec<(String, Rc<Notify>)>>,
     initialized: Cell<bool>,
+    pub(super) given: RefCell<Vec<Task>>,
 }
 
 /// Starts a server; what comes back are the near ends of its pipes.
@@ -74,6 +75,7 @@ pub(super) fn start(stage: &Stage) -> (Rc<Process>, DuplexStream, DuplexStream) 
         tasks: RefCell::default(),
         running: RefCell::default(),
         initialized: Cell::new(false),
+        given: RefCell::default(),
     });
     spawn_local(async move {
         while let Some(line) = lines.recv().await {
@@ -186,6 +188,10 @@ fn request(stage: &Stage, process: &Rc<Process>, method: &str, id: &Value, param
         })),
         (Era::Modern, "initialize" | "ping") => error(-32601),
         (Era::Legacy, _) if !process.initialized.get() => error(-32600),
+        (era, "tools/call") if params["name"] == "task" => result(process.create_task(era, params)),
+        (era, method) if method.starts_with("tasks/") => {
+            process.of_tasks(era, method, params).map_or_else(error, result)
+        }
         (_, "tools/call") => call(stage, process, id, params),
         (_, "tools/list") => result(json!({"tools": []})),
         (_, "resources/list") => result(json!({"resources": []})),
