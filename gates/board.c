@@ -1,17 +1,19 @@
-/* The board: a clock, a caller and a server, in two acts. First a script in each era (a call wakes the server, is
- * answered, and the server falls asleep at its deadline), checked byte for byte. Then a storm of random events and
+/* The board: a clock, a caller and a server, in two acts. First a script in each era, over a byte stream and then over
+ * HTTP (a call wakes the server, is answered, and the server falls asleep at its deadline), checked byte for byte. Then a storm of random events and
  * mangled messages, of which only this is asked: it settles, and every key comes back exactly once. */
 #include "start.h"
 
 /* As in src/board.rs. */
 enum {
     FINISH, FRESH, REQUEST, CANCEL, READABLE, TICK, LOST, EXITED, KILLED, TREE_GONE, EXPIRED, UNAUTHORIZED,
-    WAKE, DEFER, UNDEFER, SHOW, IDLE, LEAVE, CLOSE, WRITABLE, BYTES
+    WAKE, DEFER, UNDEFER, SHOW, IDLE, LEAVE, CLOSE, WRITABLE, NETWORK, BYTES
 };
 enum {
     PERSIST, SPAWN, CLOSE_INPUT, TERMINATE, KILL, RETIRE, TO_SERVER, TO_CALLER, ACCEPTED, REFUSED, RELEASED, STRAY,
-    DIVERGED, NOTICED
+    DIVERGED, NOTICED, EXCHANGE, OVER
 };
+/* Of the network: what it did, and what a response begins with. */
+enum { HEAD, PART, END, BROKEN, JSON = 0, EVENT_STREAM = 1, COURSES = 40, OVER_HTTP = 1 << 6 };
 enum { PERIOD = 10 * 1000 * 1000, STATE_IDLE = 4, STORM = 200000, FLOOD = 10000 };
 
 struct text {
@@ -23,15 +25,25 @@ static uint64_t now = 1000000;
 static uint64_t chance = 88172645463325252u;
 static volatile uint64_t sink;
 
-static bool storm, legacy;
+static bool storm, legacy, http;
 static int step;
 static uint32_t acts;
-static uint64_t events, accepted, answered, ended_idle;
+static uint64_t act, events, accepted, answered, ended_idle, over;
 
 static struct text to_server, to_caller, from_server, heard;
 static uint64_t last_wire;
 static uint64_t live[32];
 static bool running, input_closed, greeted;
+
+/* What the script answers to an exchange. */
+static struct exchange {
+    bool open;
+    int phase;
+    uint64_t status, content;
+    bool session;
+    struct text body;
+} exchanges[COURSES];
+static uint64_t current, closed_by;
 
 /* The wire id 0 is a valid key, so the table keeps id + 1. */
 static void fail(const char *why) {
@@ -129,27 +141,61 @@ static void mangle(struct text *text) {
     if (random(8) == 0) text->length = random(text->length + 1);
 }
 
+static void check_call(void) {
+    if (!find(&to_server, "\"arguments\":{\"text\":\"hi\"}")) fail("the arguments were not passed on");
+    if (find(&to_server, "dev.drowse")) fail("the server saw a key of drowse's own");
+    if (!find(&to_server, META) != legacy) fail("the protocol fields are those of the other era");
+}
+
+/* The same server behind a URL. It knows no probe in the legacy era, gives a session, and streams what it answers. */
+static void serve_http(uint64_t id) {
+    struct exchange *at = &exchanges[current];
+    at->content = JSON;
+    at->status = 200;
+    if (find(&to_server, "\"server/discover\"")) {
+        at->status = legacy ? 404 : 200;
+        if (!legacy) say(&at->body, ANSWERS[6], id);
+    } else if (find(&to_server, "\"initialize\"")) {
+        at->session = true;
+        say(&at->body, ANSWERS[7], id);
+    } else if (find(&to_server, "\"tools/call\"")) {
+        if (!storm) check_call();
+        at->content = EVENT_STREAM;
+        say(&at->body, "id: 7\ndata:\n\ndata: ", id);
+        say(&at->body, ANSWERS[8], id);
+        say(&at->body, "\ndata: ", id);
+        say(&at->body, legacy ? ANSWERS[2] : COMPLETE, id);
+        say(&at->body, "\n", id);
+    } else {
+        at->status = 202;
+    }
+}
+
 /* The scripted server hears one whole message. */
 static void serve(void) {
     const char *at = find(&to_server, "\"id\":");
     uint64_t id = 0;
     while (at && *at >= '0' && *at <= '9') id = id * 10 + (uint64_t)(*at++ - '0');
     last_wire = id;
-    if (storm) {
+    if (storm && http) {
+        /* Mostly the truth, so that most servers are reached. */
+        serve_http(id);
+        if (random(8) == 0) say(&exchanges[current].body, PICK(ANSWERS), id);
+    } else if (storm) {
         for (uint64_t n = random(3); n > 0; n--) {
             struct text line = {0};
             say(&line, PICK(ANSWERS), id);
             if (random(4) == 0) mangle(&line);
             append(&from_server, line.bytes, line.length);
         }
+    } else if (http) {
+        serve_http(id);
     } else if (find(&to_server, "\"server/discover\"")) {
         say(&from_server, legacy ? ANSWERS[4] : ANSWERS[6], id);
     } else if (find(&to_server, "\"initialize\"")) {
         say(&from_server, ANSWERS[7], id);
     } else if (find(&to_server, "\"tools/call\"")) {
-        if (!find(&to_server, "\"arguments\":{\"text\":\"hi\"}")) fail("the arguments were not passed on");
-        if (find(&to_server, "dev.drowse")) fail("the server saw a key of drowse's own");
-        if (!find(&to_server, META) != legacy) fail("the protocol fields are those of the other era");
+        check_call();
         say(&from_server, ANSWERS[8], id);
         say(&from_server, legacy ? ANSWERS[2] : COMPLETE, id);
     }
@@ -182,9 +228,25 @@ static uint32_t request(const char *pattern, uint8_t *bytes, size_t *length) {
     return REQUEST;
 }
 
+/* The network brings what the server answers to the exchange of that number. */
+static uint32_t network(uint64_t number, uint64_t *argument, uint8_t *bytes, size_t *length) {
+    struct exchange *at = &exchanges[number];
+    uint64_t kind = (uint64_t)at->phase++;
+    *argument = number | kind << 8 | at->status << 16 | at->content << 32 | (uint64_t)at->session << 35;
+    if (kind > END) fail("an exchange does not end with its response");
+    if (kind == PART) {
+        if (at->body.length > *length) fail("a body is too long");
+        memcpy(bytes, at->body.bytes, at->body.length);
+        *length = at->body.length;
+    }
+    return NETWORK;
+}
+
 /* One request, then nothing but time. */
 static uint32_t script(uint64_t until, uint64_t *argument, uint8_t *bytes, size_t *length) {
     if (from_server.length > 0) return READABLE;
+    for (uint64_t i = 0; i < COURSES; i++)
+        if (exchanges[i].open) return network(i, argument, bytes, length);
     switch (step++) {
     case 0:
         return request(HELLO, bytes, length);
@@ -202,25 +264,60 @@ static uint32_t script(uint64_t until, uint64_t *argument, uint8_t *bytes, size_
         return TICK;
     case 4:
         if (!input_closed) fail("the server was kept beyond its time");
+        if (http && closed_by != legacy) fail("a session, and only that, is ended by a request");
         running = false;
         *argument = 0;
-        return EXITED;
+        return http ? TICK : EXITED;
     case 5:
-        return TREE_GONE;
+        return http ? TICK : TREE_GONE;
     default:
-        if (ended_idle != (legacy ? 2u : 1u)) fail("the server did not fall asleep");
-        storm = legacy;
-        legacy = true;
+        act++;
+        if (ended_idle != act) fail("the server did not fall asleep");
+        if (act == 2 && !drowse_speaks_http) act = 4;
+        legacy = act & 1;
+        http = act & 2;
+        storm = act == 4;
         step = 0;
+        *argument = http ? OVER_HTTP : 0;
         return FRESH;
     }
+}
+
+/* Anything from the network, about any exchange. */
+static uint32_t weather(uint64_t *argument, uint8_t *bytes, size_t *length) {
+    static const uint64_t statuses[] = {200, 200, 200, 200, 202, 301, 307, 400, 401, 403, 404, 404, 405, 429, 500, 503};
+    struct text text = {0};
+    uint64_t number = random(COURSES);
+    if (random(4)) {
+        /* What a network does: the response to an exchange that is open, in its order, then perhaps too much. */
+        for (uint64_t n = 0; n < COURSES && !exchanges[number].open; n++) number = (number + 1) % COURSES;
+        if (exchanges[number].phase <= END) return network(number, argument, bytes, length);
+    }
+    *argument = number | random(4) << 8 | PICK(statuses) << 16 | random(4) << 32 | random(4) << 35;
+    if (random(16) == 0) *argument |= (uint64_t)1 << 34;
+    if (random(4) == 0) *argument |= random(40) << 40;
+    switch (random(8)) {
+    case 0: say(&text, "event: endpoint\ndata: /post\n\n", 0); break;
+    case 1: say(&text, "id: 1\nretry: 20\n\n", 0); break;
+    case 2: case 3: say(&text, PICK(ANSWERS), last_wire); break;
+    default:
+        say(&text, "id: #\ndata: ", events);
+        say(&text, PICK(ANSWERS), last_wire);
+        say(&text, "\n", 0);
+    }
+    if (random(8) == 0) mangle(&text);
+    if (text.length > *length) text.length = *length;
+    memcpy(bytes, text.bytes, text.length);
+    *length = text.length;
+    return NETWORK;
 }
 
 static uint32_t confusion(uint64_t until, uint64_t *argument, uint8_t *bytes, size_t *length) {
     struct text text = {0};
     uint32_t kind;
-    *argument = random(64);
+    *argument = random(128);
     if (++events > STORM) return FINISH;
+    if (http && random(3)) return weather(argument, bytes, length);
     switch (random(24)) {
     case 0: case 1: case 2: case 3: case 4:
         if (!greeted) {
@@ -267,6 +364,9 @@ uint32_t board_event(uint64_t until, uint64_t *argument, uint8_t *bytes, size_t 
     if (kind == FRESH) {
         from_server.length = to_server.length = to_caller.length = 0;
         running = input_closed = greeted = false;
+        for (size_t i = 0; i < COURSES; i++) exchanges[i].open = false;
+        closed_by = 0;
+        http = *argument & OVER_HTTP;
     }
     return kind;
 }
@@ -310,6 +410,22 @@ bool board_do(uint32_t what, uint64_t argument, const uint8_t *bytes, size_t len
         if (storm && random(32) == 0) return false;
         if (argument == 0) serve();
         else append(&to_server, (const char *)bytes, length);
+        return true;
+    case EXCHANGE:
+        if (exchanges[argument].open) fail("an exchange began that is not over");
+        current = argument;
+        exchanges[current].open = true;
+        exchanges[current].phase = 0;
+        /* What is posted says more; streams are not offered, and a session may be ended. */
+        exchanges[current].status = input_closed ? 200 : 405;
+        exchanges[current].session = false;
+        exchanges[current].body.length = 0;
+        closed_by += input_closed;
+        return true;
+    case OVER:
+        if (!exchanges[argument].open) fail("an exchange ended that had not begun");
+        exchanges[argument].open = false;
+        over++;
         return true;
     case TO_CALLER:
         if (argument == 0) {
@@ -365,8 +481,11 @@ void board_main(void) {
         if (live[i]) fail("a key did not come back");
     if (!storm || events <= STORM) fail("the program ended too early");
     if (accepted < STORM / 100 || answered < STORM / 100) fail("the storm was no storm");
-    say(&line, "replayed one call and one sleep in each era, then # events: ", STORM);
+    say(&line, "replayed one call and one sleep in each era, over ", 0);
+    say(&line, drowse_speaks_http ? "a stream and over HTTP" : "a stream", 0);
+    say(&line, ", then # events: ", STORM);
     say(&line, "# requests accepted, ", accepted);
+    say(&line, "# exchanges, ", over);
     say(&line, "# messages to callers\n", answered);
     print(line.bytes, line.length);
     leave(0);

@@ -13,3 +13,4 @@ _Noreturn void board_main(void);
 
 /* The Rust side. */
 void drowse_run(void);
+extern const bool drowse_speaks_http;

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use drowse_runtime::caller::Wait;
@@ -332,6 +333,8 @@ fn open_in_browser(url: &str) -> io::Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // What ends the terminal, or Ctrl-C there, is not meant for it.
+        .process_group(0)
         .spawn()
         .map(drop)
 }

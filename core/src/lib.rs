@@ -38,6 +38,7 @@ pub mod link;
 pub mod message;
 pub mod method;
 pub mod negotiate;
+pub mod relay;
 pub mod server;
 #[cfg(feature = "embassy-sync")]
 pub mod shared;

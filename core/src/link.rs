@@ -204,6 +204,8 @@ struct Request {
     reissued: bool,
     /// A session that was gone sent it back once already.
     sent_back: bool,
+    /// Its caller was told what the server asks, so it must not be issued anew: the answers belong to this one.
+    held: bool,
     /// Its place in the order of arrival.
     order: u64,
 }
@@ -211,6 +213,10 @@ struct Request {
 impl Request {
     const fn wire(&self, key: Key) -> u64 {
         key.wire() | if self.reissued { REISSUED } else { 0 }
+    }
+
+    const fn may_be_put_again(&self) -> bool {
+        self.method.only_reads() && !self.reissued && !self.held
     }
 
     /// What is to be said of it when it fails while it is queued.
@@ -280,6 +286,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             latest: ready.then(|| now.after(allowance.total)),
             reissued: false,
             sent_back: false,
+            held: false,
             order: self.arrivals,
         };
         let key = self.slots.insert(request).ok_or(Full)?;
@@ -362,6 +369,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// The request waits for its caller, not for the server: its time stands still.
     pub fn hold(&mut self, key: Key) {
         self.stop_clock(key);
+        if let Some(request) = self.slots.get_mut(key) {
+            request.held = true;
+        }
     }
 
     /// The caller did its part: the request's time starts anew.
@@ -390,7 +400,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         for index in 0..self.slots.count() {
             let Some((key, request)) = self.slots.at(index as u16) else { continue };
             match request.stage {
-                Stage::Sent if request.method.only_reads() && !request.reissued => {
+                Stage::Sent if request.may_be_put_again() => {
                     if let Some(request) = self.slots.get_mut(key) {
                         request.reissued = true;
                     }
@@ -423,7 +433,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// The connection that carried this one request broke, so that it may have run: what only reads is put once more.
     pub fn handle_broken(&mut self, wire: u64) {
         let Some((key, request)) = self.find(wire) else { return };
-        if request.method.only_reads() && !request.reissued {
+        if request.may_be_put_again() {
             if let Some(request) = self.slots.get_mut(key) {
                 request.reissued = true;
             }

@@ -522,3 +522,23 @@ fn a_refused_exchange_says_why() {
     assert_eq!(failures(&mut link), [(key, Cause::Unreachable, Ran::No)], "and only once");
     assert!(link.is_live(waiting), "what waits was not refused");
 }
+
+#[test]
+fn a_held_request_has_time_and_is_never_put_again() {
+    let mut link = ready();
+    let read = sent(&mut link, Method::ResourcesRead);
+    link.hold(read);
+    assert_eq!(link.handle_progress(at(1), read.wire()), Some(read), "which does not start its time");
+    link.handle_timeout(at(1_000));
+    assert!(failures(&mut link).is_empty());
+    assert_eq!(deadline(&link), None);
+    link.release_held(at(100), read);
+    assert_eq!(deadline(&link), Some(100 + ALLOWANCE.quiet.as_secs()));
+    link.handle_lost();
+    assert_eq!(failures(&mut link), [(read, Cause::ServerLost, Ran::Unknown)]);
+    let mut link = ready();
+    let read = sent(&mut link, Method::ResourcesRead);
+    link.hold(read);
+    link.handle_broken(read.wire());
+    assert_eq!(failures(&mut link), [(read, Cause::ConnectionLost, Ran::Unknown)]);
+}

@@ -25,6 +25,10 @@ pub enum Input<'a> {
     Submit(Operation),
     /// [`Server::cancel`]
     Cancel(Key),
+    /// [`Server::hold`]
+    Hold(Key),
+    /// [`Server::release`]
+    Release(Key),
     /// [`Server::wake`]
     Wake,
     /// [`Server::defer`]
@@ -154,6 +158,8 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
             }
         }
         Input::Cancel(key) => line.with_number("cancel", key.wire()),
+        Input::Hold(key) => line.with_number("hold", key.wire()),
+        Input::Release(key) => line.with_number("release", key.wire()),
         Input::Wake => line.word("wake"),
         Input::Defer => line.word("defer"),
         Input::Undefer => line.word("undefer"),
@@ -228,6 +234,8 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
             Input::Submit(Operation { method, allowance })
         }
         b"cancel" => Input::Cancel(words.key()?),
+        b"hold" => Input::Hold(words.key()?),
+        b"release" => Input::Release(words.key()?),
         b"wake" => Input::Wake,
         b"defer" => Input::Defer,
         b"undefer" => Input::Undefer,
@@ -279,6 +287,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Frame(frame) => return Output::Heard(self.handle_frame(now, frame)),
             Input::Poll => return Output::Action(self.poll_action()),
             Input::Cancel(key) => self.cancel(now, key),
+            Input::Hold(key) => self.hold(now, key),
+            Input::Release(key) => self.release(now, key),
             Input::Wake => self.wake(now),
             Input::Defer => self.defer(),
             Input::Undefer => self.undefer(now),

@@ -26,6 +26,8 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
         ),
         ("submit other", Input::Submit(Operation { method: Method::Other, allowance: None })),
         ("cancel 65538", Input::Cancel(key(65_538))),
+        ("hold 65538", Input::Hold(key(65_538))),
+        ("release 65538", Input::Release(key(65_538))),
         ("wake", Input::Wake),
         ("defer", Input::Defer),
         ("undefer", Input::Undefer),
@@ -231,11 +233,13 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 27] = [
+    let pairs: [(Input<'_>, Direct); 29] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
         (Input::Cancel(key(1)), |server, now| server.cancel(now, key(1))),
+        (Input::Hold(key(1)), |server, now| server.hold(now, key(1))),
+        (Input::Release(key(1)), |server, now| server.release(now, key(1))),
         (Input::Wake, |server, now| server.wake(now)),
         (Input::Defer, |server, _| server.defer()),
         (Input::Undefer, |server, now| server.undefer(now)),

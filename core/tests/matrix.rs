@@ -1,4 +1,5 @@
-//! The acceptance matrix at the level of the core: each row a test of its name, in both eras, on a virtual clock.
+//! The acceptance matrix at the level of the core: each row a test of its name, in both eras and over both transports, on
+//! a virtual clock.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,49 +22,69 @@ use drowse_core::server::{Config, Refusal, Server};
 use drowse_core::time::{Duration, Reason};
 use serde_json::json;
 
-use harness::{Behaviour, Did, Disk, Fate, World};
+use harness::{Behaviour, Did, Disk, Fate, Peer, Whim, World};
 
 /// The idle period of these tests, in seconds.
 const PERIOD: u64 = 60;
 
-macro_rules! in_both_eras {
-    ($($row:ident)*) => {
-        mod legacy {
-            $(#[test] fn $row() { super::$row(super::Era::Legacy); })*
-        }
-        mod modern {
-            $(#[test] fn $row() { super::$row(super::Era::Modern); })*
+/// Makes tests of the rows: a module for each kind of server.
+macro_rules! rows {
+    ($($module:ident: $peer:expr;)* = $rows:tt) => {
+        $(rows! { @ $module $peer; $rows })*
+    };
+    (@ $module:ident $peer:expr; { $($row:ident)* }) => {
+        mod $module {
+            use super::*;
+            $(#[test] fn $row() { super::$row($peer); })*
         }
     };
 }
 
-in_both_eras! {
-    flag_omitted
-    zero
-    positive_and_no_activity
-    operation_before_deadline_resets_on_completion
-    operation_past_deadline_keeps_then_full_period
-    concurrent_operations
-    internal_keepalive_does_not_reset
-    notification_or_refresh_does_not_reset
-    explicit_ping_resets
-    restart_keeps_timeout
-    recovery_after_killed_bridge_keeps_timeout
-    next_command_after_idle_wakes
-    stop_ends_the_child
-    deferral_keeps_awake
-    deferral_ends_with_a_full_period
-    deferral_and_operation_both_have_to_end
-    deferral_does_not_start
-    failed_and_cancelled_operations_count_until_they_end
-    the_time_of_a_start_does_not_count
-    disconnected_falls_asleep
-    reconnecting_falls_asleep
-    auto_restart_never_wakes_the_idle
-    status_and_timeouts_do_not_reset
-    every_request_that_counts_resets
-    connect_counts_on_a_server_that_is_awake
+rows! {
+    legacy: Peer::Process(Era::Legacy);
+    modern: Peer::Process(Era::Modern);
+    http_session: Peer::Session;
+    http_stateless: Peer::Stateless;
+    http_old: Peer::Old;
+    http_modern: Peer::Modern;
+    = {
+        flag_omitted
+        zero
+        positive_and_no_activity
+        operation_before_deadline_resets_on_completion
+        operation_past_deadline_keeps_then_full_period
+        concurrent_operations
+        internal_keepalive_does_not_reset
+        notification_or_refresh_does_not_reset
+        explicit_ping_resets
+        restart_keeps_timeout
+        recovery_after_killed_bridge_keeps_timeout
+        next_command_after_idle_wakes
+        deferral_keeps_awake
+        deferral_ends_with_a_full_period
+        deferral_and_operation_both_have_to_end
+        deferral_does_not_start
+        failed_and_cancelled_operations_count_until_they_end
+        the_time_of_a_start_does_not_count
+        disconnected_falls_asleep
+        reconnecting_falls_asleep
+        auto_restart_never_wakes_the_idle
+        status_and_timeouts_do_not_reset
+        every_request_that_counts_resets
+        connect_counts_on_a_server_that_is_awake
+    }
 }
+
+rows! {
+    stdio_legacy: Peer::Process(Era::Legacy);
+    stdio_modern: Peer::Process(Era::Modern);
+    = {
+        stop_ends_the_child
+    }
+}
+
+#[path = "matrix/http.rs"]
+mod http;
 
 fn config(idle: Option<u64>) -> Config {
     let idle = idle.map(Duration::from_secs);
@@ -77,8 +98,8 @@ fn with(change: impl FnOnce(&mut lifecycle::Config)) -> Config {
 }
 
 /// Live, and the last operation ends now.
-fn used(config: Config, era: Era) -> World {
-    let mut world = World::new(config, era);
+fn used(config: Config, peer: Peer) -> World {
+    let mut world = World::new(config, peer);
     world.use_it();
     world.behaviour.latency = None;
     assert_eq!(world.state(), "live");
@@ -108,8 +129,8 @@ fn never_sleeps(world: &mut World) {
 }
 
 /// Holds the answers of the process that runs.
-fn holding(config: Config, era: Era) -> World {
-    let mut world = World::new(config, era);
+fn holding(config: Config, peer: Peer) -> World {
+    let mut world = World::new(config, peer);
     world.behaviour.latency = None;
     world.act(|server, now| server.wake(now));
     world.seconds(1);
@@ -118,21 +139,21 @@ fn holding(config: Config, era: Era) -> World {
     world
 }
 
-fn flag_omitted(era: Era) {
-    let mut world = used(config(None), era);
+fn flag_omitted(peer: Peer) {
+    let mut world = used(config(None), peer);
     assert_eq!(world.awaits(), None, "not even a timer");
     never_sleeps(&mut world);
     assert!(world.done().is_empty());
 }
 
-fn zero(era: Era) {
-    let mut world = used(config(Some(0)), era);
+fn zero(peer: Peer) {
+    let mut world = used(config(Some(0)), peer);
     assert_eq!(world.awaits(), None);
     never_sleeps(&mut world);
 }
 
-fn positive_and_no_activity(era: Era) {
-    let mut world = World::new(config(Some(PERIOD)), era);
+fn positive_and_no_activity(peer: Peer) {
+    let mut world = World::new(config(Some(PERIOD)), peer);
     world.act(|server, now| server.wake(now));
     world.pass(Duration::from_millis(10));
     assert_eq!(world.state(), "live");
@@ -143,18 +164,21 @@ fn positive_and_no_activity(era: Era) {
     world.pass(Duration::from_millis(1));
     // The record first, then the transport; the child ends by itself, and the session stays.
     let did = world.done();
-    assert!(matches!(did[..], [Did::Persist(_, 1), Did::CloseInput]), "{did:?}");
+    assert!(matches!(did[..], [Did::Persist(_, 1), Did::CloseInput, ..]), "{did:?}");
     world.seconds(1);
     assert!(!world.has_process());
-    let did = world.done();
+    let did = [did, world.done()].concat();
     assert!(!did.contains(&Did::Kill), "{did:?}");
+    // A session is ended with a request of its own, and nobody else is told.
+    let told = did.contains(&Did::Send("DELETE".to_owned()));
+    assert_eq!((told, world.net.ended.len()), (peer == Peer::Session, usize::from(told)));
     assert_eq!(did.last(), Some(&Did::Retire));
     let record = world.record.expect("the session stays");
     assert_eq!((record.state.name(), record.generation, record.ended), ("idle", 1, true));
 }
 
-fn operation_before_deadline_resets_on_completion(era: Era) {
-    let mut world = holding(config(Some(PERIOD)), era);
+fn operation_before_deadline_resets_on_completion(peer: Peer) {
+    let mut world = holding(config(Some(PERIOD)), peer);
     world.seconds(50);
     let call = world.call("tools/call");
     world.seconds(5);
@@ -163,8 +187,8 @@ fn operation_before_deadline_resets_on_completion(era: Era) {
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn operation_past_deadline_keeps_then_full_period(era: Era) {
-    let mut world = holding(config(Some(PERIOD)), era);
+fn operation_past_deadline_keeps_then_full_period(peer: Peer) {
+    let mut world = holding(config(Some(PERIOD)), peer);
     world.seconds(50);
     let call = world.call("tools/call");
     world.seconds(200);
@@ -175,8 +199,8 @@ fn operation_past_deadline_keeps_then_full_period(era: Era) {
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn concurrent_operations(era: Era) {
-    let mut world = holding(config(Some(PERIOD)), era);
+fn concurrent_operations(peer: Peer) {
+    let mut world = holding(config(Some(PERIOD)), peer);
     let calls: Vec<usize> = (0..3).map(|_| world.call("tools/call")).collect();
     for call in calls {
         world.seconds(PERIOD + 10);
@@ -187,18 +211,18 @@ fn concurrent_operations(era: Era) {
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn internal_keepalive_does_not_reset(era: Era) {
-    let mut world = used(Config { keepalive: Some(Duration::from_secs(14)), ..config(Some(PERIOD)) }, era);
+fn internal_keepalive_does_not_reset(peer: Peer) {
+    let mut world = used(Config { keepalive: Some(Duration::from_secs(14)), ..config(Some(PERIOD)) }, peer);
     world.pass(Duration::from_millis(PERIOD * 1000 - 1));
-    let question = if era == Era::Legacy { "ping" } else { "server/discover" };
+    let question = if peer.era() == Era::Legacy { "ping" } else { "server/discover" };
     let asked = world.done().iter().filter(|did| **did == Did::Send(question.to_owned())).count();
     assert!(asked >= 3, "{asked} keepalives");
     assert_eq!(world.state(), "live");
     sleeps_after(&mut world, 1);
 }
 
-fn notification_or_refresh_does_not_reset(era: Era) {
-    let mut world = used(config(Some(PERIOD)), era);
+fn notification_or_refresh_does_not_reset(peer: Peer) {
+    let mut world = used(config(Some(PERIOD)), peer);
     for message in [
         json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
         json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}),
@@ -215,8 +239,8 @@ fn notification_or_refresh_does_not_reset(era: Era) {
     sleeps_after(&mut world, 2000);
 }
 
-fn explicit_ping_resets(era: Era) {
-    let mut world = used(config(Some(PERIOD)), era);
+fn explicit_ping_resets(peer: Peer) {
+    let mut world = used(config(Some(PERIOD)), peer);
     world.seconds(50);
     let call = world.call("drowse/ping");
     world.pass(Duration::ZERO);
@@ -224,47 +248,47 @@ fn explicit_ping_resets(era: Era) {
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn restart_keeps_timeout(era: Era) {
+fn restart_keeps_timeout(peer: Peer) {
     let config = config(Some(PERIOD));
-    let mut world = used(config, era);
+    let mut world = used(config, peer);
     world.act(Server::close);
     world.seconds(1);
     assert_eq!(world.done().last(), Some(&Did::Retire));
     let generation = world.record.expect("a record").generation;
-    let mut world = World::recovered(config, era, generation, CrashLog::new(), world.now());
+    let mut world = World::recovered(config, peer, generation, CrashLog::new(), world.now());
     world.act(|server, now| server.wake(now));
     world.pass(Duration::from_millis(10));
     assert_eq!((world.state(), world.server.lifecycle().generation()), ("live", generation + 1));
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn recovery_after_killed_bridge_keeps_timeout(era: Era) {
+fn recovery_after_killed_bridge_keeps_timeout(peer: Peer) {
     let config = config(Some(PERIOD));
-    let mut world = used(config, era);
+    let mut world = used(config, peer);
     world.seconds(30);
     // The bridge is gone, and its process with it; the record says that it was live.
     let record = world.record.expect("a record");
     assert_eq!((record.state.name(), record.ended), ("live", false));
     let crashes = world.server.lifecycle().crashes().clone();
-    let mut world = World::recovered(config, era, record.generation, crashes, world.now());
+    let mut world = World::recovered(config, peer, record.generation, crashes, world.now());
     world.use_it();
     assert_eq!(world.server.lifecycle().generation(), record.generation + 1);
     world.done();
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn next_command_after_idle_wakes(era: Era) {
+fn next_command_after_idle_wakes(peer: Peer) {
     for resident in [false, true] {
         let config = with(|lifecycle| lifecycle.resident = resident);
-        let mut world = used(config, era);
+        let mut world = used(config, peer);
         sleeps_after(&mut world, PERIOD * 1000);
         if !resident {
             let refusal = world.try_call("tools/call");
             assert!(matches!(refusal, Err(Refusal::Unavailable(_))), "the caller starts another bridge");
             let generation = world.record.expect("a record").generation;
-            world = World::recovered(config, era, generation, CrashLog::new(), world.now());
+            world = World::recovered(config, peer, generation, CrashLog::new(), world.now());
         }
-        world.behaviour = Behaviour::of(era);
+        world.behaviour = Behaviour::of(peer);
         world.use_it();
         assert_eq!(world.state(), "live");
         assert_eq!(world.server.lifecycle().generation(), 2, "always fresh");
@@ -273,14 +297,14 @@ fn next_command_after_idle_wakes(era: Era) {
     }
 }
 
-fn stop_ends_the_child(era: Era) {
+fn stop_ends_the_child(peer: Peer) {
     for (ignores_eof, ignores_terminate, wanted) in [
         (false, false, vec![Did::CloseInput]),
         (true, false, vec![Did::CloseInput, Did::Terminate]),
         (true, true, vec![Did::CloseInput, Did::Terminate, Did::Kill]),
     ] {
         for by_hand in [false, true] {
-            let mut world = World::new(config(Some(PERIOD)), era);
+            let mut world = World::new(config(Some(PERIOD)), peer);
             world.behaviour.ignores_eof = ignores_eof;
             world.behaviour.ignores_terminate = ignores_terminate;
             world.use_it();
@@ -308,15 +332,15 @@ fn stop_ends_the_child(era: Era) {
     }
 }
 
-fn deferral_keeps_awake(era: Era) {
-    let mut world = used(config(Some(PERIOD)), era);
+fn deferral_keeps_awake(peer: Peer) {
+    let mut world = used(config(Some(PERIOD)), peer);
     world.act(|server, _| server.defer());
     assert_eq!(world.awaits(), None);
     never_sleeps(&mut world);
 }
 
-fn deferral_ends_with_a_full_period(era: Era) {
-    let mut world = used(config(Some(PERIOD)), era);
+fn deferral_ends_with_a_full_period(peer: Peer) {
+    let mut world = used(config(Some(PERIOD)), peer);
     world.act(|server, _| server.defer());
     world.act(|server, _| server.defer());
     world.seconds(1000);
@@ -327,9 +351,9 @@ fn deferral_ends_with_a_full_period(era: Era) {
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn deferral_and_operation_both_have_to_end(era: Era) {
+fn deferral_and_operation_both_have_to_end(peer: Peer) {
     for operation_last in [false, true] {
-        let mut world = holding(config(Some(PERIOD)), era);
+        let mut world = holding(config(Some(PERIOD)), peer);
         world.act(|server, _| server.defer());
         world.call("tools/call");
         for step in [operation_last, !operation_last] {
@@ -345,8 +369,8 @@ fn deferral_and_operation_both_have_to_end(era: Era) {
     }
 }
 
-fn deferral_does_not_start(era: Era) {
-    let mut world = World::new(config(Some(PERIOD)), era);
+fn deferral_does_not_start(peer: Peer) {
+    let mut world = World::new(config(Some(PERIOD)), peer);
     world.act(|server, _| server.defer());
     world.seconds(1000);
     world.act(|server, now| server.undefer(now));
@@ -355,21 +379,21 @@ fn deferral_does_not_start(era: Era) {
     assert!(world.done().is_empty());
 }
 
-fn failed_and_cancelled_operations_count_until_they_end(era: Era) {
-    let mut world = holding(config(Some(PERIOD)), era);
+fn failed_and_cancelled_operations_count_until_they_end(peer: Peer) {
+    let mut world = holding(config(Some(PERIOD)), peer);
     let call = world.call("tools/call");
     world.seconds(300);
     assert_eq!(*world.fate(call), Fate::Failed(Cause::TimedOut, Ran::Unknown));
     sleeps_after(&mut world, PERIOD * 1000);
-    let mut world = holding(config(Some(PERIOD)), era);
+    let mut world = holding(config(Some(PERIOD)), peer);
     let call = world.call("tools/call");
     world.seconds(100);
     world.cancel(call);
     sleeps_after(&mut world, PERIOD * 1000);
 }
 
-fn the_time_of_a_start_does_not_count(era: Era) {
-    let mut world = World::new(config(Some(5)), era);
+fn the_time_of_a_start_does_not_count(peer: Peer) {
+    let mut world = World::new(config(Some(5)), peer);
     world.behaviour.boot = Duration::from_secs(30);
     world.act(|server, now| server.wake(now));
     world.seconds(29);
@@ -380,9 +404,9 @@ fn the_time_of_a_start_does_not_count(era: Era) {
     sleeps_after(&mut world, 5_000);
 }
 
-fn disconnected_falls_asleep(era: Era) {
+fn disconnected_falls_asleep(peer: Peer) {
     let keepalive = Some(Duration::from_secs(10));
-    let mut world = World::new(Config { keepalive, ..config(Some(PERIOD)) }, era);
+    let mut world = World::new(Config { keepalive, ..config(Some(PERIOD)) }, peer);
     world.behaviour.mute_after_start = true;
     world.act(|server, now| server.wake(now));
     world.pass(Duration::from_millis(10));
@@ -391,9 +415,12 @@ fn disconnected_falls_asleep(era: Era) {
     sleeps_after(&mut world, (PERIOD - 30) * 1000);
 }
 
-fn reconnecting_falls_asleep(era: Era) {
-    let mut world = used(with(|lifecycle| lifecycle.auto_restart = true), era);
+fn reconnecting_falls_asleep(peer: Peer) {
+    let mut world = used(with(|lifecycle| lifecycle.auto_restart = true), peer);
     world.seconds(30);
+    if peer.is_remote() {
+        return http::what_reconnects_falls_asleep(world, peer);
+    }
     world.behaviour.mute = true;
     world.exits(Exit::Signal(9));
     world.pass(Duration::ZERO);
@@ -402,16 +429,25 @@ fn reconnecting_falls_asleep(era: Era) {
     assert_eq!(world.awaits(), None);
 }
 
-fn auto_restart_never_wakes_the_idle(era: Era) {
+fn auto_restart_never_wakes_the_idle(peer: Peer) {
     for by_itself in [false, true] {
+        if by_itself && matches!(peer, Peer::Modern | Peer::Stateless) {
+            // There is nothing that such a server could end.
+            continue;
+        }
         let config = with(|lifecycle| {
             lifecycle.auto_restart = true;
             lifecycle.resident = true;
         });
-        let mut world = used(config, era);
+        let mut world = used(config, peer);
         if by_itself {
             world.seconds(10);
-            world.exits(Exit::Status(0));
+            if peer.is_remote() {
+                world.forgets();
+                world.seconds(2);
+            } else {
+                world.exits(Exit::Status(0));
+            }
             assert_eq!(world.state(), "idle");
         } else {
             sleeps_after(&mut world, PERIOD * 1000);
@@ -423,8 +459,8 @@ fn auto_restart_never_wakes_the_idle(era: Era) {
     }
 }
 
-fn status_and_timeouts_do_not_reset(era: Era) {
-    let mut world = used(config(Some(PERIOD)), era);
+fn status_and_timeouts_do_not_reset(peer: Peer) {
+    let mut world = used(config(Some(PERIOD)), peer);
     for _ in 0..58 {
         world.seconds(1);
         // What `drowse/status` reads, and a timer that fires too early.
@@ -435,7 +471,7 @@ fn status_and_timeouts_do_not_reset(era: Era) {
 }
 
 /// Every row of the table of activity that has a request: what counts resets, and what does not is not for the server.
-fn every_request_that_counts_resets(era: Era) {
+fn every_request_that_counts_resets(peer: Peer) {
     for method in Method::all().filter(|method| *method != Method::Other) {
         for asker in Asker::ALL {
             for uris in [false, true] {
@@ -450,7 +486,7 @@ fn every_request_that_counts_resets(era: Era) {
                     continue;
                 }
                 // Awake: it counts, from its arrival to its answer.
-                let mut world = World::new(config(Some(PERIOD)), era);
+                let mut world = World::new(config(Some(PERIOD)), peer);
                 world.use_it();
                 world.seconds(50);
                 let call = world.call(name);
@@ -462,7 +498,7 @@ fn every_request_that_counts_resets(era: Era) {
                 assert_eq!(world.state(), "idle", "{name}");
                 // Asleep: it starts the server, unless something else may answer it.
                 if rule.starts == Starts::Yes {
-                    let mut world = World::new(config(Some(PERIOD)), era);
+                    let mut world = World::new(config(Some(PERIOD)), peer);
                     let call = world.call(name);
                     world.seconds(1);
                     assert!(world.is_answered(call), "{name}");
@@ -472,18 +508,18 @@ fn every_request_that_counts_resets(era: Era) {
     }
 }
 
-fn connect_counts_on_a_server_that_is_awake(era: Era) {
-    let mut world = used(config(Some(PERIOD)), era);
+fn connect_counts_on_a_server_that_is_awake(peer: Peer) {
+    let mut world = used(config(Some(PERIOD)), peer);
     world.seconds(50);
     world.act(|server, now| server.wake(now));
     sleeps_after(&mut world, PERIOD * 1000);
     // And `disable` does not, though `enable` does.
-    let mut world = used(config(Some(PERIOD)), era);
+    let mut world = used(config(Some(PERIOD)), peer);
     world.seconds(50);
     world.act(|server, now| server.show(now, false));
     assert_eq!(world.state(), "suspended");
     sleeps_after(&mut world, 10_000);
-    let mut world = used(config(Some(PERIOD)), era);
+    let mut world = used(config(Some(PERIOD)), peer);
     world.seconds(50);
     world.act(|server, now| server.show(now, false));
     world.act(|server, now| server.show(now, true));

@@ -28,6 +28,9 @@ use proptest::prelude::*;
 
 use harness::{Behaviour, Fate, World};
 
+#[path = "properties/http.rs"]
+mod http;
+
 const SLOTS: usize = 5;
 
 type Machine = Server<[Slot; SLOTS]>;
@@ -37,6 +40,8 @@ type Machine = Server<[Slot; SLOTS]>;
 enum Step {
     Submit(Method, Option<u64>),
     Cancel(usize),
+    Hold(usize),
+    Release(usize),
     Wake,
     Defer,
     Undefer,
@@ -195,6 +200,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (method(), proptest::option::of(0..20_000u64)).prop_map(|(method, limit)| Step::Submit(method, limit)),
         2 => (0..SLOTS).prop_map(Step::Cancel),
+        1 => (0..SLOTS).prop_map(Step::Hold),
+        1 => (0..SLOTS).prop_map(Step::Release),
         2 => Just(Step::Wake),
         1 => Just(Step::Defer),
         1 => Just(Step::Undefer),
@@ -338,6 +345,16 @@ impl Adapter {
             Step::Cancel(which) => {
                 if let Some(key) = self.key(*which) {
                     self.give(Input::Cancel(key));
+                }
+            }
+            Step::Hold(which) => {
+                if let Some(key) = self.key(*which) {
+                    self.give(Input::Hold(key));
+                }
+            }
+            Step::Release(which) => {
+                if let Some(key) = self.key(*which) {
+                    self.give(Input::Release(key));
                 }
             }
             Step::Wake => {

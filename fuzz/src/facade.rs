@@ -1,11 +1,14 @@
-//! The facade under any inputs: a trace that never was, played with an adapter that keeps its word about keys.
+//! The facade under any inputs: a trace that never was, played with an adapter that keeps its word about keys. A first
+//! line `http` makes it that of a server behind a URL.
 
 use std::collections::HashMap;
 
 use drowse_core::crash::CrashLog;
-use drowse_core::link::{Key, Slot};
-use drowse_core::server::{Action, Config, Outcome, Server};
-use drowse_core::time::Instant;
+use drowse_core::http::exchange::Verdict;
+use drowse_core::link::{Key, REISSUED, Ran, Slot};
+use drowse_core::negotiate::Limits;
+use drowse_core::server::{Action, Config, Outcome, Server, Transport};
+use drowse_core::time::{Duration, Instant};
 use drowse_core::trace::{self, Input, Output};
 
 /// More actions than one input can ask for: each of the slots can be sent, cancelled and failed.
@@ -21,7 +24,13 @@ struct Adapter {
 
 /// `data` as a trace, line by line; lines that are none are passed over.
 pub(crate) fn play(data: &[u8]) {
-    let server = Server::new(Config::default(), [Slot::EMPTY; 4], 0, CrashLog::new());
+    let mut config = Config::default();
+    if data.starts_with(b"http\n") {
+        config.transport = Transport::Http;
+        config.limits = Limits { hedge: None, ..config.limits };
+        config.session_keepalive = Some(Duration::from_secs(30));
+    }
+    let server = Server::new(config, [Slot::EMPTY; 4], 0, CrashLog::new());
     let mut adapter = Adapter { server, now: Instant::ZERO, keys: HashMap::new(), reads: HashMap::new() };
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((at, input)) = trace::parse(line) else { continue };
@@ -40,12 +49,29 @@ pub(crate) fn play(data: &[u8]) {
     assert!(adapter.keys.is_empty(), "never taken back: {:?}", adapter.keys);
 }
 
+fn proves_that_nothing_ran(verdict: Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Unauthorized
+            | Verdict::Unreachable
+            | Verdict::Expired { ran: Ran::No }
+            | Verdict::Refused { ran: Ran::No, .. }
+    )
+}
+
 impl Adapter {
     fn give(&mut self, input: Input<'_>) {
         if let Input::Sent(key) = input
             && let Some(sent) = self.keys.get_mut(&key)
         {
             *sent = true;
+        }
+        if let Input::Verdict { wire, verdict, .. } = input
+            && proves_that_nothing_ran(verdict)
+            && self.server.awaits(wire)
+            && let Some(sent) = Key::from_wire(wire & !REISSUED).and_then(|key| self.keys.get_mut(&key))
+        {
+            *sent = false;
         }
         let output = self.server.replay(self.now, input);
         self.heed(output);

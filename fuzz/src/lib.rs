@@ -18,6 +18,8 @@ mod oracle;
 #[path = "../../core/tests/wire/events.rs"]
 mod events;
 
+#[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
+mod exchange;
 #[allow(clippy::expect_used, reason = "a target fails by panicking")]
 mod facade;
 #[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
@@ -27,8 +29,19 @@ mod front;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 5] =
-    [("envelope", envelope), ("framing", framing), ("facade", facade), ("front", front), ("sse", sse)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("envelope", envelope),
+    ("exchange", exchange),
+    ("framing", framing),
+    ("facade", facade),
+    ("front", front),
+    ("sse", sse),
+];
+
+/// `data` as what the network does about one exchange of HTTP.
+pub fn exchange(data: &[u8]) {
+    exchange::play(data);
+}
 
 /// `data` as a trace of the facade's inputs.
 pub fn facade(data: &[u8]) {

@@ -5,15 +5,17 @@ use drowse_core::envelope;
 use drowse_core::era::{Era, Pin};
 use drowse_core::framing::{Frame, LineDecoder};
 use drowse_core::front::{self, Front, Inbound};
+use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::Exit;
 use drowse_core::link::{Allowance, Failure, Key, Slot};
 use drowse_core::message::{self, Identity, Writer};
-use drowse_core::server::{Action, Config, Outcome, Server, StartError};
+use drowse_core::server::{Action, Config, Outcome, Server, StartError, Transport};
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
 use drowse_core::time::{Duration, Instant};
 use drowse_core::trace::{Input, Output};
 
 use crate::board::{self, Do, Event, MESSAGE, Process, Wish};
+use crate::remote::Remote;
 use crate::surface;
 use crate::traced::Traced;
 
@@ -42,26 +44,35 @@ pub enum Next {
 
 /// Bytes of somebody else that are needed later.
 #[derive(Clone, Copy)]
-struct Kept {
+pub struct Kept {
     bytes: [u8; MESSAGE],
     length: usize,
 }
 
 impl Kept {
-    const EMPTY: Self = Self { bytes: [0; MESSAGE], length: 0 };
+    /// Nothing.
+    pub const EMPTY: Self = Self { bytes: [0; MESSAGE], length: 0 };
 
-    fn get(&self) -> &[u8] {
+    /// What was kept.
+    pub fn get(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
     /// Keeps as much as fits.
     fn keep(bytes: &[u8]) -> Self {
         let mut kept = Self::EMPTY;
-        for (slot, byte) in kept.bytes.iter_mut().zip(bytes) {
-            *slot = *byte;
-            kept.length += 1;
-        }
+        kept.extend(bytes);
         kept
+    }
+
+    /// Adds as much as fits; whether all of it does.
+    pub fn extend(&mut self, bytes: &[u8]) -> bool {
+        let before = self.length;
+        for (slot, byte) in self.bytes.iter_mut().skip(before).zip(bytes) {
+            *slot = *byte;
+            self.length += 1;
+        }
+        self.length - before == bytes.len()
     }
 }
 
@@ -76,7 +87,7 @@ struct Pending {
 }
 
 /// What is kept beside the machine.
-struct Desk {
+pub struct Desk {
     /// Parallel to the machine's slots.
     pending: [Option<Pending>; SLOTS],
     /// What the server says of itself.
@@ -89,6 +100,8 @@ pub struct Adapter {
     server: Traced,
     lines: Lines,
     desk: Desk,
+    /// What is under way with the server, if it is one behind a URL.
+    remote: Option<Remote>,
 }
 
 impl Adapter {
@@ -104,26 +117,31 @@ impl Adapter {
         config.remembered = bit(4).then_some(Era::Legacy);
         config.allowance = ALLOWANCE;
         config.pin = if bit(5) { Pin::from_name("2025-06-18").unwrap_or_default() } else { Pin::None };
+        let remote = bit(6) && !crate::LEAN;
+        if remote {
+            config.transport = Transport::Http;
+            config.limits.hedge = None;
+            config.session_keepalive = config.keepalive;
+        }
         let crashed = (0..settings >> 8 & 7).map(Instant::from_millis);
+        let server = Server::new(config, [Slot::EMPTY; SLOTS], settings >> 16, CrashLog::from_times(crashed));
         Self {
             front: Front::new(),
-            server: Traced::new(Server::new(
-                config,
-                [Slot::EMPTY; SLOTS],
-                settings >> 16,
-                CrashLog::from_times(crashed),
-            )),
+            server: Traced::new(if bit(7) { server.after_expiry() } else { server }),
             lines: LineDecoder::new([0; LINE], LINE),
             desk: Desk { pending: [None; SLOTS], handshake: Kept::EMPTY },
+            remote: remote.then(Remote::new),
         }
     }
 
     /// When to come back at the latest.
     pub fn until(&self) -> Option<u64> {
-        self.server.poll_timeout().map(|(at, reason)| {
+        let timeout = self.server.poll_timeout().map(|(at, reason)| {
             board::checksum(reason as u64);
-            at.as_micros()
-        })
+            at
+        });
+        let pause = self.remote.as_ref().and_then(Remote::until);
+        [timeout, pause].into_iter().flatten().min().map(Instant::as_micros)
     }
 
     /// Hands in one event, and does what follows from it.
@@ -142,11 +160,28 @@ impl Adapter {
             Event::Cancel(which) => {
                 let chosen = self.desk.pending.get(which as usize % SLOTS).copied().flatten();
                 if let Some(pending) = chosen {
-                    self.server.put(now, Input::Cancel(pending.key));
+                    // Or its caller is asked something, or has answered.
+                    let input = match which >> 5 & 3 {
+                        1 => Input::Hold(pending.key),
+                        2 => Input::Release(pending.key),
+                        _ => Input::Cancel(pending.key),
+                    };
+                    self.server.put(now, input);
                 }
             }
             Event::Readable => self.readable(now),
-            Event::Tick => self.put(now, Input::Timeout),
+            Event::Tick => {
+                if let Some(remote) = &mut self.remote {
+                    remote.tick(now);
+                }
+                self.put(now, Input::Timeout);
+            }
+            Event::Network(what, bytes, length) => {
+                if let Some(remote) = &mut self.remote {
+                    let body = bytes.get(..length).unwrap_or_default();
+                    remote.handle(now, &mut self.server, &mut self.desk, what, body);
+                }
+            }
             Event::Process(process) => self.process(now, process),
             Event::Wish(wish, argument) => {
                 let input = match wish {
@@ -197,6 +232,8 @@ impl Adapter {
             Inbound::Hello { principal } => to_caller(&[principal.map_or(b"hello", |name| name.of(line))]),
             Inbound::Refused => to_caller(&[b"refused"]),
             Inbound::Leave => self.put(now, Input::Leave),
+            // A board without storage for listeners.
+            Inbound::Listen { id, .. } => to_caller(&[id.of(line)]),
             Inbound::Discover { id } => {
                 to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
                 let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
@@ -228,6 +265,9 @@ impl Adapter {
     }
 
     fn readable(&mut self, now: Instant) {
+        if self.remote.is_some() {
+            return;
+        }
         loop {
             let space = self.lines.space();
             let taken = board::read(space);
@@ -288,6 +328,10 @@ impl Adapter {
                 }
             }
             Action::SendOwn(own) => {
+                if let Some(remote) = &mut self.remote {
+                    let (carried, wire) = Remote::carried(&self.server, own);
+                    remote.begin(now, &mut self.server, carried, wire);
+                }
                 let mut buffer = [0; message::OWN_MAX];
                 if let Ok(bytes) = message::own(own, US, &mut buffer) {
                     to_server(bytes);
@@ -298,15 +342,30 @@ impl Adapter {
                 let frame = pending.frame.get();
                 match splice::request(frame, &pending.parts, wire, method.wants_progress(), revision) {
                     Ok(pieces) => {
-                        if spliced(Do::ToServer, &pieces, frame, b"") {
+                        // What the network may have got may run.
+                        let handed = self.remote.is_some();
+                        if let Some(remote) = &mut self.remote {
+                            self.server.put(now, Input::Sent(key));
+                            remote.begin(now, &mut self.server, Carried::Request(method), wire);
+                        }
+                        if spliced(Do::ToServer, &pieces, frame, b"") && !handed {
                             self.server.put(now, Input::Sent(key));
                         }
                     }
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
-            // Only over HTTP.
-            Action::Renewed | Action::Listen | Action::OpenOldStream => {}
+            Action::Relay(_) => {}
+            // Who is connected would be told.
+            Action::Renewed => {
+                board::act(Do::Noticed, 0);
+            }
+            Action::Listen | Action::OpenOldStream => {
+                let carried = if action == Action::Listen { Carried::Listening } else { Carried::OldStream };
+                if let Some(remote) = &mut self.remote {
+                    remote.begin(now, &mut self.server, carried, 0);
+                }
+            }
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];
@@ -322,18 +381,24 @@ impl Adapter {
                 }
             }
             Action::Fail { key, failure } => {
+                if let Some(remote) = &mut self.remote {
+                    remote.abandon(now, &mut self.server, key);
+                }
                 if let Some(pending) = self.desk.take(key) {
                     fail(&pending, failure);
                 }
             }
             Action::CloseInput => {
                 board::act(Do::CloseInput, 0);
+                if let Some(remote) = &mut self.remote {
+                    remote.close(now, &mut self.server);
+                }
             }
-            Action::Terminate => {
-                board::act(Do::Terminate, 0);
-            }
-            Action::Kill => {
-                board::act(Do::Kill, 0);
+            Action::Terminate | Action::Kill => {
+                board::act(if action == Action::Kill { Do::Kill } else { Do::Terminate }, 0);
+                if let Some(remote) = &mut self.remote {
+                    remote.abort(now, &mut self.server);
+                }
             }
             Action::Retire => {
                 board::act(Do::Retire, self.server.state() as u64);
@@ -359,8 +424,8 @@ impl Adapter {
 }
 
 impl Desk {
-    /// What follows from a line of the server.
-    fn hear(&mut self, server: &mut Traced, now: Instant, line: &[u8]) {
+    /// What follows from a message of the server.
+    pub fn hear(&mut self, server: &mut Traced, now: Instant, line: &[u8]) {
         let Output::Heard(outcome) = server.put(now, Input::Frame(line)) else { return };
         let Outcome::Batch(items) = outcome else { return self.single(line, outcome) };
         for item in envelope::batch(line, items) {
@@ -408,7 +473,11 @@ impl Desk {
             Outcome::Notification { method } => {
                 board::act(Do::Noticed, method.len() as u64);
             }
-            Outcome::Batch(_) | Outcome::Ignored(_) => {
+            Outcome::Updated { .. }
+            | Outcome::Acknowledged { .. }
+            | Outcome::Unheard { .. }
+            | Outcome::Batch(_)
+            | Outcome::Ignored(_) => {
                 board::act(Do::Noticed, 0);
             }
         }

@@ -35,8 +35,52 @@ pub enum Event {
     Process(Process),
     /// Somebody wants something else of the server; the argument is free.
     Wish(Wish, u64),
+    /// Something about an exchange of HTTP, perhaps with a part of its body.
+    Network(Network, [u8; MESSAGE], usize),
     /// Bytes to try every reader on.
     Bytes { bytes: [u8; MESSAGE], length: usize },
+}
+
+/// Something about an exchange of HTTP.
+#[derive(Clone, Copy)]
+pub struct Network {
+    /// Its number.
+    pub exchange: usize,
+    /// 0: the response began; 1: a part of its body came; 2: the body is over; 3: there is none, or no more.
+    pub kind: u8,
+    /// The status.
+    pub status: u16,
+    /// The type of the body.
+    pub content: Option<&'static [u8]>,
+    /// The body is compressed.
+    pub encoded: bool,
+    /// The server gives a session.
+    pub session: bool,
+    /// There was a connection.
+    pub connected: bool,
+    /// Seconds until the request may be sent again.
+    pub pause: u64,
+}
+
+impl Network {
+    fn from(argument: u64) -> Self {
+        let bit = |at: u32| argument >> at & 1 != 0;
+        Self {
+            exchange: (argument & 0xff) as usize,
+            kind: (argument >> 8 & 3) as u8,
+            status: (argument >> 16) as u16,
+            content: match argument >> 32 & 3 {
+                0 => Some(b"application/json"),
+                1 => Some(b"Text/Event-Stream; charset=utf-8"),
+                2 => Some(b"text/html"),
+                _ => None,
+            },
+            encoded: bit(34),
+            session: bit(35),
+            connected: bit(36),
+            pause: argument >> 40 & 0xff,
+        }
+    }
 }
 
 /// Something about the server's process.
@@ -109,6 +153,10 @@ pub enum Do {
     Diverged = 12,
     /// The server's notifications and the like.
     Noticed = 13,
+    /// Begin the exchange of that number; the message for the server that follows, if one does, belongs to it.
+    Exchange = 14,
+    /// The exchange of that number is over.
+    Over = 15,
 }
 
 /// Microseconds since the board was switched on.
@@ -153,6 +201,7 @@ pub fn event(until: Option<u64>) -> Event {
         17 => Event::Wish(Wish::Leave, argument),
         18 => Event::Wish(Wish::Close, argument),
         19 => Event::Wish(Wish::Writable, argument),
+        20 => Event::Network(Network::from(argument), bytes, length),
         _ => Event::Bytes { bytes, length },
     }
 }

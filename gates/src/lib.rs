@@ -2,7 +2,8 @@
 //! panic.
 //!
 //! `check.sh` links this with `start.c` and `board.c`, which are what a device would provide: memory functions, a clock,
-//! a caller and a server. [`adapter`] is the loop that an embedder writes; [`surface`] calls what that loop has no use
+//! a caller and a server. [`adapter`] is the loop that an embedder writes, with [`remote`] for a server behind a URL;
+//! [`surface`] calls what that loop has no use
 //! for, so that it is proved as well. All that the core reads comes from the C side, which is compiled on its own, so
 //! the optimiser cannot know any of it.
 #![no_std]
@@ -10,6 +11,7 @@
 mod adapter;
 mod board;
 mod held;
+mod remote;
 mod surface;
 mod tasks;
 mod traced;
@@ -21,6 +23,11 @@ use board::Event;
 
 /// Only the loop itself is wanted.
 const LEAN: bool = cfg!(feature = "lean");
+
+/// Servers behind a URL are part of the loop.
+// SAFETY: no other symbol of this program has the name.
+#[unsafe(no_mangle)]
+pub static drowse_speaks_http: bool = !LEAN;
 
 unsafe extern "C" {
     /// Defined nowhere: a panic that is reachable after optimisation keeps the program from being linked.
@@ -57,6 +64,7 @@ pub extern "C" fn drowse_run() {
     board::sizes(&[
         ("Server<[Slot; 32]>", size_of::<adapter::Machine>()),
         ("Slot", size_of::<drowse_core::link::Slot>()),
+        ("Exchange", size_of::<drowse_core::http::exchange::Exchange>()),
         ("LineDecoder, without its buffer", size_of::<adapter::Lines>() - adapter::LINE),
         ("Pieces", size_of::<drowse_core::splice::Pieces>()),
     ]);

@@ -34,6 +34,7 @@ impl Traced {
         let output = self.server.replay(now, input);
         let alike = replayed == Some(output)
             && self.replayed.state() == self.server.state()
+            && self.replayed.negotiated() == self.server.negotiated()
             && self.replayed.timetable() == self.server.timetable();
         if !alike {
             board::act(Do::Diverged, 0);

@@ -133,6 +133,9 @@ pub struct Status {
     pub in_flight: u64,
     /// Milliseconds until the server is let go, if a deadline stands.
     pub idle_in_ms: Option<u64>,
+    /// The resources whose updates somebody hears of: they keep the server awake.
+    #[serde(default)]
+    pub subscriptions: Vec<String>,
 }
 
 /// Whether a failed operation may have run.

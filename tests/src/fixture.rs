@@ -12,6 +12,7 @@ pub mod annotated;
 mod asking;
 mod channel;
 pub mod http;
+mod interview;
 pub mod journal;
 pub mod options;
 mod output;

@@ -19,6 +19,7 @@ mod run;
 mod session;
 mod socket;
 mod survey;
+mod terminal;
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,6 +31,7 @@ pub use run::{Run, Running};
 pub use session::{Session, wait_until_gone};
 pub use socket::{Socket, failure};
 pub use survey::{Watch, belonging_to};
+pub use terminal::Terminal;
 
 /// How long anything may take before the test is given up. Nothing waits for this when all is well.
 pub const LIMIT: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
-//! Fixtures and harness of the acceptance tests.
+//! Fixtures and harness of the acceptance tests, and what runs the public conformance suite.
 
+pub mod conformance;
 pub mod fixture;
 pub mod harness;
 pub mod race;

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 
 /// How a call runs as a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum TaskMode {
     /// `--task`: its result is waited for.
     Wait,
     /// `--detach`: only its id is wanted.
@@ -23,10 +23,10 @@ pub(crate) enum Tasks {
 }
 
 /// Reads `--task` and `--detach`.
-pub(super) fn mode(matches: &ArgMatches) -> Option<Mode> {
+pub(super) fn mode(matches: &ArgMatches) -> Option<TaskMode> {
     match (matches.get_flag("detach"), matches.get_flag("task")) {
-        (true, _) => Some(Mode::Detach),
-        (false, true) => Some(Mode::Wait),
+        (true, _) => Some(TaskMode::Detach),
+        (false, true) => Some(TaskMode::Wait),
         (false, false) => None,
     }
 }

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::catalogue::{self, TASKS};
 use super::operations::{self, Operations};
 use super::{Context, Status, tools};
-use crate::args::{Mode, Tasks};
+use crate::args::{TaskMode, Tasks};
 use crate::error::{Exit, Failure};
 use crate::render::tasks::{Task, details, summary};
 use crate::result;
@@ -48,10 +49,10 @@ pub(super) fn run(context: &Context, session: &SessionName, what: &Tasks) -> Res
         Tasks::Cancel(id) => cancel(context, session, id),
         Tasks::Result(id, output) => {
             let answer = operations::with(context, session, |operations| {
-                let server = Server::ask(operations)?;
-                server.must_have_tasks(session)?;
+                let server = Server::ask(operations, session)?;
+                server.must_have_tasks()?;
                 follow(operations, &server, id, None).map_err(|failure| match failure.exit {
-                    Exit::Interrupted => goes_on(session, id, failure),
+                    Exit::Interrupted => goes_on(context, session, id, failure),
                     _ => failure,
                 })
             })?;
@@ -60,30 +61,42 @@ pub(super) fn run(context: &Context, session: &SessionName, what: &Tasks) -> Res
     }
 }
 
-/// Calls a tool and asks for a task.
+/// Calls a tool, as a task if that is wanted.
 pub(super) fn call(
     operations: &mut Operations<'_>,
     session: &SessionName,
     tool: &str,
     params: &str,
-    mode: Mode,
+    mode: Option<TaskMode>,
 ) -> Result<Called, Failure> {
-    let server = Server::ask(operations)?;
-    let params = server.as_task(operations, session, tool, params)?;
+    let Some(mode) = mode else {
+        return operations
+            .call("tools/call", params)
+            .map(Called::Result)
+            .map_err(|failure| explain(operations, tool, failure));
+    };
+    if mode == TaskMode::Detach && operations.context.alone.is_some() {
+        return Err(Failure::usage(
+            "--detach needs a session: a server of one command ends with it, and so would the task",
+        ));
+    }
+    let server = Server::ask(operations, session)?;
+    let params = server.as_task(operations, tool, params)?;
     let answer = operations.call("tools/call", &params)?;
     let Some(created) = created(&answer, server.is_modern)? else {
         operations.context.output.notice("the server answered at once, without a task");
         return Ok(Called::Result(answer));
     };
-    if mode == Mode::Detach {
+    if mode == TaskMode::Detach {
         return Ok(Called::Detached(created.to_owned()));
     }
     let task: Task<'_> = result::read(created.as_bytes())?;
     let id = task.task_id.clone().into_owned();
     operations.context.output.detail(format_args!("the call runs as the task {id}"));
-    follow(operations, &server, &id, Some(&task)).map(Called::Result).map_err(|failure| match failure.exit {
+    let followed = follow(operations, &server, &id, Some(&task));
+    followed.map(Called::Result).map_err(|failure| match failure.exit {
         Exit::Interrupted => cancelled_by_user(operations, &server, session, &id),
-        Exit::Network => goes_on(session, &id, failure),
+        Exit::Network => goes_on(operations.context, session, &id, failure),
         _ => failure,
     })
 }
@@ -101,7 +114,7 @@ pub(super) fn detached(context: &Context, session: &SessionName, task: &str) -> 
 }
 
 /// Says where a tool runs only as a task.
-pub(super) fn explain(operations: &mut Operations<'_>, tool: &str, failure: Failure) -> Failure {
+fn explain(operations: &mut Operations<'_>, tool: &str, failure: Failure) -> Failure {
     const METHOD_NOT_FOUND: i64 = -32601;
     let refused = failure.rpc.as_ref().is_some_and(|rpc| rpc.code == METHOD_NOT_FOUND);
     if refused && server::support(operations, tool).is_ok_and(|support| support == server::Support::Required)
@@ -132,8 +145,21 @@ fn follow(
     id: &str,
     seen: Option<&Task<'_>>,
 ) -> Result<String, Failure> {
+    let outcome = follow_to_end(operations, server, id, seen);
+    if outcome.is_err() {
+        operations.show_line("");
+    }
+    outcome
+}
+
+fn follow_to_end(
+    operations: &mut Operations<'_>,
+    server: &Server,
+    id: &str,
+    seen: Option<&Task<'_>>,
+) -> Result<String, Failure> {
     let deadline = operations.context.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut show = Show::new(operations);
+    let mut show = Show { last: String::new() };
     let mut answered = Vec::new();
     if let Some(task) = seen.filter(|task| !task.is_final()) {
         show.show(operations, task);
@@ -206,7 +232,7 @@ fn pause(operations: &Operations<'_>, deadline: Option<Instant>, task: &Task<'_>
     let wanted = task.poll_interval.filter(|millis| millis.is_finite() && *millis >= 0.0);
     let wanted = wanted.and_then(|millis| Duration::try_from_secs_f64(millis / 1000.0).ok());
     let until = Instant::now() + wanted.unwrap_or(POLL).clamp(POLL_LEAST, POLL_MOST);
-    operations.pause(deadline.map_or(until, |deadline| deadline.min(until)))?;
+    operations.sleep_until(deadline.map_or(until, |deadline| deadline.min(until)))?;
     if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         let message = format!("the task {} is not done by the end of --timeout", task.task_id);
         return Err(Failure::new(Exit::Network, "timeout", message).with_ran(Ran::Unknown));
@@ -222,7 +248,7 @@ fn cancelled_by_user(
     id: &str,
 ) -> Failure {
     operations.uninterrupted(CANCEL_LIMIT);
-    let outcome = server.may_cancel(session).and_then(|()| operations.call("tasks/cancel", &about(id)));
+    let outcome = server.may_cancel().and_then(|()| operations.call("tasks/cancel", &about(id)));
     let failure = |what: String| {
         Failure::new(Exit::Interrupted, wire::Kind::Interrupted.as_str(), format!("interrupted; {what}"))
             .with_ran(Ran::Unknown)
@@ -230,13 +256,20 @@ fn cancelled_by_user(
     match outcome {
         Ok(_) if server.is_modern => failure(format!("the server was told to cancel the task {id}")),
         Ok(_) => failure(format!("the task {id} was cancelled")),
-        Err(error) => {
-            goes_on(session, id, failure(format!("the task {id} could not be cancelled: {}", error.message)))
-        }
+        Err(error) => goes_on(
+            operations.context,
+            session,
+            id,
+            failure(format!("the task {id} could not be cancelled: {}", error.message)),
+        ),
     }
 }
 
-fn goes_on(session: &SessionName, id: &str, failure: Failure) -> Failure {
+fn goes_on(context: &Context, session: &SessionName, id: &str, failure: Failure) -> Failure {
+    // A server of this one command ends with it.
+    if context.alone.is_some() {
+        return failure;
+    }
     failure.with_hint(format!(
         "the task goes on; its result: drowse {session} tasks-result {id}\nto end it: drowse {session} tasks-cancel {id}"
     ))
@@ -244,28 +277,18 @@ fn goes_on(session: &SessionName, id: &str, failure: Failure) -> Failure {
 
 fn list(context: &Context, session: &SessionName) -> Result<Status, Failure> {
     let found = operations::with(context, session, |operations| {
-        Server::ask(operations)?.may_list(session)?;
-        operations.list("tasks/list", "tasks", |_| false)
+        Server::ask(operations, session)?.may_list()?;
+        operations.list(&TASKS, |_| false)
     })?;
-    if context.output.json {
-        context.output.document(&tools::array(&found))?;
-        return Ok(Status::Done);
-    }
-    if found.is_empty() {
-        context.output.notice(format_args!("{session} has no tasks"));
-    }
-    let mut text = String::new();
-    for task in &found {
-        text.push_str(&summary(&result::read(task.get().as_bytes())?));
-    }
-    context.output.layout(&text)?;
-    Ok(Status::Done)
+    catalogue::print(context, session, &TASKS, &found, |task| {
+        Task::deserialize(task).map_or_else(|_| format!("{task}\n"), |task| summary(&task))
+    })
 }
 
 fn get(context: &Context, session: &SessionName, id: &str) -> Result<Status, Failure> {
     let state = operations::with(context, session, |operations| {
-        let server = Server::ask(operations)?;
-        server.must_have_tasks(session)?;
+        let server = Server::ask(operations, session)?;
+        server.must_have_tasks()?;
         operations.call("tasks/get", &about(id)).map_err(|failure| server.explain(id, failure))
     })?;
     if context.output.json {
@@ -282,8 +305,8 @@ fn get(context: &Context, session: &SessionName, id: &str) -> Result<Status, Fai
 
 fn cancel(context: &Context, session: &SessionName, id: &str) -> Result<Status, Failure> {
     let (answer, is_modern) = operations::with(context, session, |operations| {
-        let server = Server::ask(operations)?;
-        server.may_cancel(session)?;
+        let server = Server::ask(operations, session)?;
+        server.may_cancel()?;
         let answer =
             operations.call("tasks/cancel", &about(id)).map_err(|failure| server.explain(id, failure))?;
         Ok((answer, server.is_modern))
@@ -309,20 +332,11 @@ struct Show {
 }
 
 impl Show {
-    fn new(operations: &mut Operations<'_>) -> Self {
-        operations.clear_line();
-        Self { last: String::new() }
-    }
-
-    fn show(&mut self, operations: &mut Operations<'_>, task: &Task<'_>) {
+    fn show(&mut self, operations: &Operations<'_>, task: &Task<'_>) {
         let line = task.line();
         if line != self.last {
             operations.context.output.detail(format_args!("task {}: {line}", task.task_id));
-            if task.is_final() {
-                operations.clear_line();
-            } else {
-                operations.line(&line);
-            }
+            operations.show_line(if task.is_final() { "" } else { &line });
             self.last = line;
         }
     }

@@ -138,10 +138,27 @@ fn a_session_that_is_gone_is_told_from_all_other_refusals() {
             Next::Over(Verdict::Refused { status: 404, ran: Ran::Unknown })
         );
     }
-    assert_eq!(
-        answered(Carried::Listening, SESSION, head(404, Content::Other)),
-        Next::Over(Verdict::Expired { ran: Ran::Unknown })
-    );
+}
+
+#[test]
+fn a_stream_of_no_request_tells_of_its_session_only_once_it_was_there() {
+    let never = |status| answered(Carried::Listening, SESSION, head(status, Content::Other));
+    for status in [400, 404, 405] {
+        assert_eq!(never(status), Next::Over(Verdict::NoStream), "{status}: many servers have none");
+    }
+    let again = |status: u16, body: &str| {
+        let mut exchange = Exchange::new(Carried::Listening, SESSION);
+        assert_eq!(exchange.handle_head(at(0), &head(200, Content::Events)), Next::Events);
+        assert!(matches!(exchange.handle_end(at(0), false), Next::Resume { .. }));
+        match exchange.handle_head(at(0), &head(status, Content::Other)) {
+            Next::Inspect => exchange.handle_body(body.as_bytes()),
+            next => next,
+        }
+    };
+    assert_eq!(again(404, ""), Next::Over(Verdict::Expired { ran: Ran::Unknown }));
+    assert_eq!(again(400, "No valid session ID provided"), Next::Over(Verdict::Expired { ran: Ran::No }));
+    assert_eq!(again(400, "Invalid event ID"), Next::Over(Verdict::NoStream));
+    assert_eq!(again(405, ""), Next::Over(Verdict::NoStream));
 }
 
 #[test]
@@ -230,7 +247,9 @@ fn what_cannot_be_taken_up_is_broken() {
         (405, Verdict::Broken),
         (400, Verdict::Broken),
         (404, Verdict::Expired { ran: Ran::Unknown }),
-        (401, Verdict::Unauthorized),
+        // The request itself was taken, so this proves nothing of it; whoever asks next is told.
+        (401, Verdict::Broken),
+        (403, Verdict::Broken),
     ] {
         let mut exchange = Exchange::new(CALL, SESSION);
         let _ = exchange.handle_head(at(0), &head(200, Content::Events));

@@ -200,6 +200,22 @@ fn a_legacy_server_with_a_session_is_listened_to_and_told_of_the_end() {
 }
 
 #[test]
+fn a_session_that_is_gone_before_it_began_is_told_by_the_next_request() {
+    let mut world = World::new(config());
+    let key = world.call(Method::ToolsCall);
+    world.verdict(PROBE, world.wire(), Verdict::Refused { status: 404, ran: Ran::Unknown });
+    for again in [false, true] {
+        world.server.handle_session(world.now);
+        world.answer_own(r#""result":{"protocolVersion":"2025-11-25","capabilities":{}}"#);
+        world.verdict(Carried::Message, 0, Verdict::Expired { ran: Ran::No });
+        assert_eq!(world.state(), "live", "nobody waits for the time of a start to be over");
+        world.verdict(CALL, key.wire(), Verdict::Expired { ran: Ran::No });
+        assert_eq!(world.failed.len(), usize::from(again), "a server that forgets all is not asked for ever");
+        world.gone();
+    }
+}
+
+#[test]
 fn without_a_session_there_is_no_traffic_of_our_own() {
     let mut world = World::new(Config { lifecycle: lifecycle::Config::default(), ..config() });
     world.initialize(false);
@@ -333,6 +349,18 @@ fn the_end_of_an_exchange_cancels_at_a_modern_server_and_a_message_at_a_legacy_o
 }
 
 #[test]
+fn where_a_session_is_over_nobody_is_told_of_a_cancellation() {
+    let mut world = World::legacy(config());
+    let gone = world.call(Method::ToolsCall);
+    let other = world.call(Method::ToolsCall);
+    world.verdict(CALL, gone.wire(), Verdict::Expired { ran: Ran::No });
+    world.server.cancel(world.now, other);
+    world.drain();
+    assert_eq!(world.failed, [(other, Failure { cause: Cause::Cancelled, ran: Ran::Unknown })]);
+    assert!(!world.did.contains(&"cancelled".to_string()));
+}
+
+#[test]
 fn a_server_in_trouble_is_not_taken_for_an_old_one() {
     for status in [500, 502, 503] {
         let mut world = World::new(config());
@@ -380,7 +408,7 @@ fn a_server_that_takes_no_post_may_speak_the_old_transport() {
         assert_eq!(world.state(), "expired");
     }
     // And one that does not is refused as it was.
-    for verdict in [Verdict::NoStream, Verdict::Refused { status: 405, ran: Ran::No }] {
+    for verdict in [Verdict::NoStream, Verdict::Broken, Verdict::Refused { status: 405, ran: Ran::No }] {
         let mut world = World::new(config());
         world.verdict(PROBE, world.wire(), Verdict::Refused { status: 404, ran: Ran::Unknown });
         world.verdict(INITIALIZE, world.wire(), Verdict::Refused { status: 404, ran: Ran::Unknown });

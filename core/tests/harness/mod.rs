@@ -1,5 +1,5 @@
-//! A simulated host around one [`Server`]: a disk, a server process of either era, and a clock that moves only when it
-//! is told to.
+//! A simulated host around one [`Server`]: a disk, a server process of either era or a server behind a URL ([`remote`]),
+//! and a clock that moves only when it is told to.
 //!
 //! Messages go as bytes, rewritten the way an adapter does it, and the adapter's slab of payloads is kept and checked:
 //! each key comes back exactly once. It never waits for real time.
@@ -7,6 +7,8 @@
 //! The unit tests of the facade include it too, where nothing of std is in scope by itself.
 
 #![expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+
+mod remote;
 
 use std::borrow::ToOwned;
 use std::boxed::Box;
@@ -18,14 +20,20 @@ use std::vec::Vec;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope::{self, Message};
 use drowse_core::era::Era;
+use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Cause, Key, Ran, Slot};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
-use drowse_core::server::{Action, Config, Ignored, Operation, Outcome, Refusal, Server};
+use drowse_core::negotiate::Limits;
+use drowse_core::server::{Action, Config, Ignored, Operation, Outcome, Refusal, Server, Transport};
 use drowse_core::splice::{self, RequestParts};
 use drowse_core::time::{Duration, Instant, Reason};
 use serde_json::{Value, json};
+
+use self::remote::{Happens, Net};
+#[allow(unused_imports, reason = "each test crate uses a part of it")]
+pub(crate) use self::remote::{Peer, Whim};
 
 const IDENTITY: Identity = Identity { name: "drowse", version: "0" };
 /// A simulated process takes this long to do what it is told.
@@ -34,7 +42,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 /// How the processes behave that are started from now on.
 #[derive(Clone, Debug)]
 pub(crate) struct Behaviour {
-    pub(crate) era: Era,
+    pub(crate) peer: Peer,
     /// From its start until it reads its input.
     pub(crate) boot: Duration,
     /// From an operation to its answer; `None`: only when told to, by [`World::answer`].
@@ -44,6 +52,7 @@ pub(crate) struct Behaviour {
     /// It says nothing any more once it was negotiated.
     pub(crate) mute_after_start: bool,
     pub(crate) dies_on_probe: bool,
+    /// It stays when its input is closed; behind a URL, it does not answer the end of a session.
     pub(crate) ignores_eof: bool,
     pub(crate) ignores_terminate: bool,
     /// It waits for a device and does not end even when it is killed.
@@ -53,9 +62,9 @@ pub(crate) struct Behaviour {
 }
 
 impl Behaviour {
-    pub(crate) const fn of(era: Era) -> Self {
+    pub(crate) fn of(peer: impl Into<Peer>) -> Self {
         Self {
-            era,
+            peer: peer.into(),
             boot: MOMENT,
             latency: Some(Duration::from_millis(5)),
             mute: false,
@@ -83,7 +92,7 @@ pub(crate) enum Disk {
 pub(crate) enum Did {
     Persist(PublicState, u64),
     Spawn(u64),
-    /// Wrote a message with this method.
+    /// Wrote a message with this method; over HTTP also the verb of a request without a message.
     Send(String),
     CloseInput,
     Terminate,
@@ -106,7 +115,14 @@ struct Process {
     started: Instant,
     input_open: bool,
     /// Requests that wait for [`World::answer`].
-    held: Vec<Value>,
+    held: Vec<Held>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    request: Value,
+    /// The exchange that it came with.
+    course: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -117,6 +133,8 @@ enum Event {
     Write(Value),
     Exit(Exit),
     Gone,
+    /// Something happens about an exchange.
+    Net(u64, Happens),
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +145,7 @@ struct Call {
 }
 
 /// The simulated host.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct World {
     pub(crate) server: Server<Box<[Slot]>>,
     pub(crate) behaviour: Behaviour,
@@ -143,6 +161,7 @@ pub(crate) struct World {
     pub(crate) record: Option<Record>,
     now: Instant,
     process: Option<Process>,
+    pub(crate) net: Net,
     /// What is going to happen: when, to which generation, what.
     agenda: Vec<(Instant, u64, Event)>,
     calls: Vec<Call>,
@@ -151,22 +170,28 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(config: Config, era: Era) -> Self {
-        Self::recovered(config, era, 0, CrashLog::new(), Instant::from_millis(1_000_000))
+    pub(crate) fn new(config: Config, peer: impl Into<Peer>) -> Self {
+        Self::recovered(config, peer, 0, CrashLog::new(), Instant::from_millis(1_000_000))
     }
 
     /// A host that was started anew: nothing is left but the record.
     pub(crate) fn recovered(
-        config: Config,
-        era: Era,
+        mut config: Config,
+        peer: impl Into<Peer>,
         generation: u64,
         crashes: CrashLog,
         now: Instant,
     ) -> Self {
+        let peer = peer.into();
+        if peer.is_remote() {
+            config.transport = Transport::Http;
+            config.limits = Limits { hedge: None, ..config.limits };
+            config.session_keepalive = config.session_keepalive.or(config.keepalive);
+        }
         let slots = vec![Slot::EMPTY; 8].into_boxed_slice();
         Self {
             server: Server::new(config, slots, generation, crashes),
-            behaviour: Behaviour::of(era),
+            behaviour: Behaviour::of(peer),
             disk: Disk::Works,
             can_spawn: true,
             did: Vec::new(),
@@ -176,6 +201,7 @@ impl World {
             record: None,
             now,
             process: None,
+            net: Net::default(),
             agenda: Vec::new(),
             calls: Vec::new(),
             slab: vec![None; 8],
@@ -279,23 +305,31 @@ impl World {
     /// The process answers the oldest operation that it holds.
     pub(crate) fn answer(&mut self) {
         let process = self.process.as_mut().expect("a process runs");
-        let request = process.held.remove(0);
+        let held = process.held.remove(0);
         let generation = process.generation;
-        self.agenda.push((self.now, generation, Event::Write(success(&request))));
+        if self.behaviour.peer.is_remote() {
+            self.respond_held(&held);
+        } else {
+            self.agenda.push((self.now, generation, Event::Write(success(&held.request))));
+        }
         self.pass(Duration::ZERO);
     }
 
     /// The process writes a message on its own.
     pub(crate) fn writes(&mut self, message: Value) {
         let generation = self.process.as_ref().expect("a process runs").generation;
-        self.agenda.push((self.now, generation, Event::Write(message)));
+        if self.behaviour.peer.is_remote() {
+            self.says(&message);
+        } else {
+            self.agenda.push((self.now, generation, Event::Write(message)));
+        }
         self.pass(Duration::ZERO);
     }
 
     /// The process reports progress of the oldest operation that it holds.
     pub(crate) fn progresses(&mut self) {
         let token =
-            self.process.as_ref().expect("a process runs").held[0]["params"]["_meta"]["progressToken"]
+            self.process.as_ref().expect("a process runs").held[0].request["params"]["_meta"]["progressToken"]
                 .clone();
         self.writes(json!({"jsonrpc": "2.0", "method": "notifications/progress",
             "params": {"progressToken": token, "progress": 1}}));
@@ -311,6 +345,7 @@ impl World {
     /// The whole tree is gone at once, and nothing was heard of it before.
     pub(crate) fn vanishes(&mut self) {
         self.process = None;
+        self.net_vanishes();
         self.act(Server::handle_tree_gone);
     }
 
@@ -368,6 +403,7 @@ impl World {
                 self.process = None;
                 self.server.handle_tree_gone(self.now);
             }
+            Event::Net(number, happens) => self.net_happens(number, happens),
         }
     }
 
@@ -382,7 +418,7 @@ impl World {
         if behaviour.mute || behaviour.mute_after_start && started {
             return;
         }
-        match (method, behaviour.era) {
+        match (method, behaviour.peer.era()) {
             ("server/discover", _) if behaviour.dies_on_probe => {
                 self.agenda.push((now, generation, Event::Exit(Exit::Status(1))));
             }
@@ -420,7 +456,7 @@ impl World {
             ("notifications/cancelled", _) => {
                 self.cancelled += 1;
                 let cancelled = &message["params"]["requestId"];
-                process.held.retain(|request| request["id"] != *cancelled);
+                process.held.retain(|held| held.request["id"] != *cancelled);
             }
             ("notifications/initialized", _) => {}
             (method, era) => {
@@ -440,7 +476,7 @@ impl World {
                             self.agenda.push((at.after(after), generation, Event::Exit(Exit::Status(0))));
                         }
                     }
-                    None => process.held.push(message.clone()),
+                    None => process.held.push(Held { request: message.clone(), course: 0 }),
                 }
             }
         }
@@ -481,7 +517,11 @@ impl World {
                 Action::SendOwn(own) => {
                     let mut buffer = [0; message::OWN_MAX];
                     let bytes = message::own(own, IDENTITY, &mut buffer).expect("it fits");
-                    self.write(bytes);
+                    if self.behaviour.peer.is_remote() {
+                        self.post_own(own, bytes);
+                    } else {
+                        self.write(bytes);
+                    }
                 }
                 Action::Send { key, wire, method, revision } => {
                     let number = self.slab[key.index()].expect("a payload is there");
@@ -494,15 +534,34 @@ impl World {
                         splice::request(&frame, &parts, wire, progress, revision).expect("few pieces");
                     let mut buffer = vec![0; pieces.len()];
                     let bytes = pieces.write(&frame, &[], &mut buffer).expect("it fits").to_vec();
-                    self.write(&bytes);
-                    self.server.handle_sent(key);
+                    if self.behaviour.peer.is_remote() {
+                        self.server.handle_sent(key);
+                        self.post(Carried::Request(method), wire, &bytes);
+                    } else {
+                        self.write(&bytes);
+                        self.server.handle_sent(key);
+                    }
+                }
+                Action::Listen if self.behaviour.peer.is_remote() => {
+                    self.begin("GET", Carried::Listening, 0, Value::Null);
+                }
+                Action::OpenOldStream if self.behaviour.peer.is_remote() => {
+                    self.begin("GET", Carried::OldStream, 0, Value::Null);
                 }
                 Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
+                Action::Relay(step) => panic!("{step:?}, though nobody listens"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
-                Action::Fail { key, failure } => self.conclude(key, Fate::Failed(failure.cause, failure.ran)),
+                Action::Fail { key, failure } => {
+                    self.conclude(key, Fate::Failed(failure.cause, failure.ran));
+                    self.abandon(key);
+                }
                 Action::CloseInput => {
                     self.did.push(Did::CloseInput);
+                    if self.behaviour.peer.is_remote() {
+                        self.goodbye();
+                        continue;
+                    }
                     if let Some(process) = self.process.as_mut() {
                         process.input_open = false;
                         if !process.behaviour.ignores_eof {
@@ -512,12 +571,20 @@ impl World {
                 }
                 Action::Terminate => {
                     self.did.push(Did::Terminate);
+                    if self.behaviour.peer.is_remote() {
+                        self.break_off();
+                        continue;
+                    }
                     if self.process.as_ref().is_some_and(|process| !process.behaviour.ignores_terminate) {
                         self.ends_soon(Exit::Signal(15));
                     }
                 }
                 Action::Kill => {
                     self.did.push(Did::Kill);
+                    if self.behaviour.peer.is_remote() {
+                        self.break_off();
+                        continue;
+                    }
                     match &self.process {
                         Some(process) if process.behaviour.ignores_kill => {}
                         Some(_) => self.ends_soon(Exit::Signal(9)),
@@ -577,10 +644,17 @@ impl World {
             Outcome::Pong { id } => {
                 let mut buffer = [0; 256];
                 let bytes = message::empty_result(id.of(frame), &mut buffer).expect("it fits").to_vec();
-                self.write(&bytes);
+                if self.behaviour.peer.is_remote() {
+                    self.post(Carried::Message, 0, &bytes);
+                } else {
+                    self.write(&bytes);
+                }
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
+            | Outcome::Updated { .. }
+            | Outcome::Acknowledged { .. }
+            | Outcome::Unheard { .. }
             | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,8 @@ use drowse_core::http::exchange;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Certificate, NoProxy, Proxy};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use url::Url;
 
 use crate::wire::Remote;
@@ -93,23 +96,34 @@ fn trust(
     environment: &HashMap<&str, &str>,
 ) -> Result<reqwest::ClientBuilder, String> {
     builder = builder.tls_danger_accept_invalid_certs(remote.insecure);
-    let certificates = |path: &std::path::Path| -> Result<Vec<Certificate>, String> {
-        let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let found = Certificate::from_pem_bundle(&bytes)
-            .map_err(|error| format!("{}: {}", path.display(), explain(&error)))?;
-        if found.is_empty() {
-            return Err(format!("{} holds no certificate in PEM form", path.display()));
-        }
-        Ok(found)
-    };
     if let Some(path) = &remote.cacert {
-        builder = builder.tls_certs_merge(certificates(path)?);
+        builder = builder.tls_certs_merge(authorities(path, true)?);
     }
     // The session's own, which need not be this process's.
     if let Some(path) = environment.get("SSL_CERT_FILE").filter(|path| !path.is_empty()) {
-        builder = builder.tls_certs_merge(certificates(std::path::Path::new(path))?);
+        builder = builder.tls_certs_merge(authorities(Path::new(path), false)?);
     }
     Ok(builder)
+}
+
+/// The certificates in a file. One that nothing can be verified by is an error if the user chose the file for this server
+/// (`strict`); among those that a system collects there may be some.
+fn authorities(path: &Path, strict: bool) -> Result<Vec<Certificate>, String> {
+    let bad = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| bad(&error))?;
+    let mut found = Vec::new();
+    for der in CertificateDer::pem_slice_iter(&bytes) {
+        let der = der.map_err(|error| bad(&format_args!("it is not in PEM form: {error}")))?;
+        match rustls::RootCertStore::empty().add(der.clone()) {
+            Ok(()) => found.push(Certificate::from_der(&der).map_err(|error| bad(&explain(&error)))?),
+            Err(_) if strict => return Err(bad(&"it holds something that is no certificate")),
+            Err(_) => {}
+        }
+    }
+    if found.is_empty() && strict {
+        return Err(bad(&"it holds no certificate in PEM form"));
+    }
+    Ok(found)
 }
 
 /// The value of a proxy variable, in either case of letters. `HTTP_PROXY` in capitals is what a web server makes of a
@@ -131,6 +145,11 @@ fn proxies(remote: &Remote, environment: &HashMap<&str, &str>) -> Result<Vec<Pro
     let bad = |name: &str, error: reqwest::Error| format!("the proxy of {name}: {}", explain(&error));
     if let Some(text) = &remote.proxy {
         return Ok(vec![Proxy::all(text).map_err(|error| bad("--proxy", error))?]);
+    }
+    // Addresses included, of which reqwest's own reading of it knows nothing.
+    if variable(environment, "NO_PROXY").is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
+    {
+        return Ok(Vec::new());
     }
     let except = || variable(environment, "NO_PROXY").and_then(NoProxy::from_string);
     let mut found = Vec::new();
@@ -221,4 +240,41 @@ fn explain(error: &reqwest::Error) -> String {
         return format!("its name cannot be resolved ({all})");
     }
     texts.pop().unwrap_or(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(proxy: Option<&str>) -> Remote {
+        let remote = serde_json::json!({"url": "http://127.0.0.1/mcp", "proxy": proxy});
+        serde_json::from_value(remote).unwrap()
+    }
+
+    #[test]
+    fn no_proxy_may_name_all_hosts() {
+        let count = |no_proxy, proxy| {
+            let environment = HashMap::from([("HTTP_PROXY", "proxy.example:1"), ("NO_PROXY", no_proxy)]);
+            proxies(&remote(proxy), &environment).unwrap().len()
+        };
+        assert_eq!(["*", "a.example, *"].map(|hosts| count(hosts, None)), [0, 0]);
+        assert_eq!(["", "*.example"].map(|hosts| count(hosts, None)), [1, 1]);
+        // What the user named for this server is used.
+        assert_eq!(count("*", Some("http://named.example:1")), 1);
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("authority.pem");
+        for text in ["", "words\n", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+            fs::write(&file, text).unwrap();
+            let error = authorities(&file, true).unwrap_err();
+            assert!(error.starts_with(&file.display().to_string()), "{error}");
+            assert!(authorities(&file, false).unwrap().is_empty());
+        }
+        fs::write(&file, "-----BEGIN CERTIFICATE-----\nAAAA\n").unwrap();
+        assert!(authorities(&file, true).unwrap_err().contains("not in PEM form"));
+        assert!(authorities(&directory.path().join("none.pem"), false).is_err());
+    }
 }

@@ -4,7 +4,10 @@ use drowse_core::held::Lost;
 use drowse_core::lifecycle::Unavailable;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::server::StartError;
+use http::StatusCode;
+use http::header::{self, HeaderMap};
 use serde_json::{Value, json};
+use url::Url;
 
 use crate::wire::Kind;
 
@@ -60,7 +63,10 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
                 around.limit >> 20
             )
         }
-        Cause::InvalidAnswer => "the server's answer is not a valid message; see the session's log".to_owned(),
+        Cause::InvalidAnswer => match around.detail {
+            Some(detail) => detailed("the server's answer is not a valid message", Some(detail)),
+            None => "the server's answer is not a valid message; see the session's log".to_owned(),
+        },
         Cause::NotPersisted => {
             "the session's state could not be written, so its server was not started: make room on the disk, or \
              make the directory writable"
@@ -184,4 +190,112 @@ fn with_data(message: String, kind: &str, ran: &str, more: Vec<(&str, Value)>) -
         data[name] = value;
     }
     Explained { message, data: json!({"drowse": data}).to_string() }
+}
+
+/// What a response says that should have been an answer, for people.
+pub(super) fn no_answer(status: StatusCode, body: &[u8]) -> String {
+    let shown = beginning(body);
+    let status = status.as_u16();
+    match shown.is_empty() {
+        true => format!("HTTP status {status} without a body"),
+        false => format!("HTTP status {status} with a body that does not answer the request: {shown}"),
+    }
+}
+
+/// What a refusal says, for people. `base`: where the request went.
+pub(super) fn refusal(base: Option<&Url>, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
+    let mut text = format!("HTTP status {}", status.as_u16());
+    if let Some(reason) = status.canonical_reason() {
+        text.push(' ');
+        text.push_str(reason);
+    }
+    if status.is_redirection() {
+        // Only where to: what stands behind the path may be a secret.
+        let target = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let target = target.and_then(|target| Url::options().base_url(base).parse(target).ok());
+        if let Some(url) = target.filter(|url| url.has_host()) {
+            text = format!(
+                "{text}: it redirects to {}{}; connect to that URL instead",
+                url.origin().ascii_serialization(),
+                url.path()
+            );
+        }
+    } else if let Some(content) = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok())
+    {
+        text = format!("{text}, compressed ({content}) though that was not asked for");
+    } else if status.is_success() {
+        let content = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        text = format!("{text} with content of type `{}`, which is not MCP", content.unwrap_or("none"));
+    } else if let Some(pause) = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()) {
+        // Seconds, or a date.
+        let unit = if pause.trim().parse::<u64>().is_ok() { " s" } else { "" };
+        text = format!("{text}, to be tried again after {pause}{unit}");
+    }
+    let shown = beginning(body);
+    if !shown.is_empty() {
+        text = format!("{text}: {shown}");
+    }
+    text
+}
+
+/// The beginning of a body on one line.
+fn beginning(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body.get(..300).unwrap_or(body)).into_owned();
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(160)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(header::HeaderName, &'static str)]) -> HeaderMap {
+        let value = http::HeaderValue::from_static;
+        fields.iter().map(|(name, text)| (name.clone(), value(text))).collect()
+    }
+
+    fn explained(cause: Cause, detail: Option<&str>) -> String {
+        failure(Failure { cause, ran: Ran::Unknown }, &Circumstances { detail, ..Circumstances::default() })
+            .message
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_described() {
+        assert_eq!(
+            explained(Cause::InvalidAnswer, Some("HTTP status 204 without a body")),
+            "the server's answer is not a valid message: HTTP status 204 without a body"
+        );
+        assert!(explained(Cause::InvalidAnswer, None).ends_with("see the session's log"));
+        assert_eq!(no_answer(StatusCode::NO_CONTENT, b" \n"), "HTTP status 204 without a body");
+        assert_eq!(
+            no_answer(StatusCode::OK, b"{\"id\":\n 7}"),
+            "HTTP status 200 with a body that does not answer the request: {\"id\": 7}"
+        );
+    }
+
+    #[test]
+    fn a_pause_is_given_in_seconds_or_as_a_date() {
+        let text = |pause| {
+            refusal(None, StatusCode::SERVICE_UNAVAILABLE, &headers(&[(header::RETRY_AFTER, pause)]), b"")
+        };
+        assert_eq!(text("5"), "HTTP status 503 Service Unavailable, to be tried again after 5 s");
+        assert!(text("Fri, 31 Dec 1999 23:59:59 GMT").ends_with("after Fri, 31 Dec 1999 23:59:59 GMT"));
+    }
+
+    #[test]
+    fn of_a_redirection_only_the_place_is_shown() {
+        let to = headers(&[(header::LOCATION, "https://name:word@login.example/enter?ticket=1#2")]);
+        let text = refusal(None, StatusCode::FOUND, &to, b"");
+        assert!(text.contains("redirects to https://login.example/enter; connect to that URL"), "{text}");
+        assert!(!text.contains("word") && !text.contains("ticket"), "{text}");
+        let base = Url::parse("https://here.example/mcp?key=1").unwrap();
+        let to = headers(&[(header::LOCATION, "/other")]);
+        let text = refusal(Some(&base), StatusCode::MOVED_PERMANENTLY, &to, b"");
+        assert!(text.contains("redirects to https://here.example/other; connect"), "{text}");
+    }
 }

@@ -6,6 +6,7 @@
 mod callers;
 mod marked;
 mod questions;
+mod relay;
 mod remote;
 mod streams;
 mod tasks;
@@ -48,6 +49,7 @@ use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use marked::{Marked, OURS};
 use questions::Questions;
+use relay::{Listeners, Machine};
 use remote::{Post, Remote};
 use tasks::Pending;
 
@@ -113,7 +115,7 @@ struct Shared {
 }
 
 struct Inner {
-    server: Server<Box<[Slot]>>,
+    server: Machine,
     host: Box<dyn Host>,
     config: HubConfig,
     payloads: Vec<Option<Payload>>,
@@ -128,6 +130,8 @@ struct Inner {
     questions: Questions,
     /// Tasks whose end nobody has seen.
     tasks: Pending,
+    /// Who hears what the server announces.
+    listeners: Listeners,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -262,7 +266,8 @@ impl Hub {
         // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
         let crashes = config.crashes.iter().map(|ms| Instant::from_millis(*ms)).filter(|at| *at <= now);
         let crashes = CrashLog::from_times(crashes);
-        let mut server = Server::new(config.server, slots, config.generation, crashes);
+        let heard = relay::slots();
+        let mut server = Server::listening(config.server, slots, heard, config.generation, crashes);
         if config.expired {
             server = server.after_expiry();
         }
@@ -272,6 +277,7 @@ impl Hub {
         let inner = Inner {
             questions,
             tasks: Pending::new(),
+            listeners: Listeners::new(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -455,6 +461,7 @@ impl Hub {
                 }
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
+                Action::Relay(step) => self.relay(inner, step),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
                     let payload = inner.release(key);
@@ -473,6 +480,8 @@ impl Hub {
                         }
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     }
+                    // It may have been the last thing that was under way.
+                    self.remote_ended(inner);
                     self.0.room.notify_waiters();
                 }
                 Action::CloseInput if inner.remote.is_some() => self.say_goodbye(inner),
@@ -716,6 +725,7 @@ impl Inner {
             "generation": lifecycle.generation(),
             "serverPid": self.running.as_ref().and_then(|running| running.control.pid()),
             "inFlight": lifecycle.in_flight(),
+            "subscriptions": self.listeners.wanted(),
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }

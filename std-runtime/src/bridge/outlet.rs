@@ -95,6 +95,11 @@ impl Outlet {
             }
         }
         if taken < total {
+            let more = total - taken;
+            if self.backlog.capacity() - self.backlog.len() < more {
+                // Not twice as much as is needed: that may be large.
+                self.backlog.reserve_exact(more.max(CHUNK));
+            }
             for part in rest(parts, taken) {
                 self.backlog.extend(part);
             }

@@ -1,10 +1,11 @@
 //! A hub between in-memory streams, on tokio's paused clock: a day passes in no time, and every instant is exact.
 //!
 //! [`Stage`] is the hub's surroundings and remembers all that happens there; `server` is the MCP server that it
-//! starts, `caller` a client of the bridge. Nothing here touches a file, a process or the real clock.
+//! starts, `site` one behind a URL, `caller` a client of the bridge. Nothing here touches a file, a process or the real clock.
 
 mod caller;
 mod server;
+mod site;
 mod tasks;
 
 use std::cell::{Cell, RefCell};
@@ -13,8 +14,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use drowse_core::capabilities::ClientCapabilities;
+use drowse_core::era::Era;
 use drowse_core::lifecycle::{self, Exit, PublicState};
-use drowse_core::server::Config;
+use drowse_core::negotiate::Limits;
+use drowse_core::server::{Config, Transport};
 use drowse_runtime::bridge::{
     Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, Process, StartFailure,
 };
@@ -24,6 +27,47 @@ use tokio::time::Instant;
 
 pub(crate) use caller::{Caller, failure};
 pub(crate) use server::Script;
+pub(crate) use site::{Respond, Seen, Site};
+
+/// What kind of server it is, and how it is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A process of the bridge's.
+    Process(Era),
+    /// 2026-07-28 behind a URL.
+    Modern,
+    /// Streamable HTTP up to 2025-11-25, with a session.
+    Session,
+    /// The same without one.
+    Stateless,
+    /// HTTP with SSE, as in 2024-11-05.
+    Old,
+}
+
+impl From<Era> for Peer {
+    fn from(era: Era) -> Self {
+        Self::Process(era)
+    }
+}
+
+impl Peer {
+    pub(crate) const fn era(self) -> Era {
+        match self {
+            Self::Process(era) => era,
+            Self::Modern => Era::Modern,
+            Self::Session | Self::Stateless | Self::Old => Era::Legacy,
+        }
+    }
+
+    pub(crate) const fn is_remote(self) -> bool {
+        !matches!(self, Self::Process(_))
+    }
+
+    /// It takes a while to let it go, in which something may come.
+    pub(crate) const fn can_linger(self) -> bool {
+        matches!(self, Self::Process(_) | Self::Session)
+    }
+}
 
 /// When a test has hung: longer, on its own clock, than anything that is tested.
 const STALLED: Duration = Duration::from_secs(400 * 86_400);
@@ -68,6 +112,8 @@ struct Shared {
     records: RefCell<Vec<(Duration, Facts)>>,
     outcomes: RefCell<Vec<Result<(), StartFailure>>>,
     processes: RefCell<Vec<Rc<server::Process>>>,
+    site: Rc<Site>,
+    notes: RefCell<Vec<String>>,
     disk_full: Cell<bool>,
     changed: Notify,
 }
@@ -81,6 +127,8 @@ impl Stage {
             records: RefCell::default(),
             outcomes: RefCell::default(),
             processes: RefCell::default(),
+            site: Site::new(),
+            notes: RefCell::default(),
             disk_full: Cell::default(),
             changed: Notify::new(),
         }))
@@ -114,6 +162,11 @@ impl Stage {
         };
         config.server.remembered =
             config.server.remembered.or(config.revision.map(|revision| revision.era()));
+        if self.script().peer.is_remote() {
+            config.server.transport = Transport::Http;
+            config.server.limits = Limits { hedge: None, ..config.server.limits };
+            config.server.session_keepalive = config.server.session_keepalive.or(config.server.keepalive);
+        }
         change(&mut config);
         let hub = Hub::new(config, Box::new(self.clone()));
         hub.start();
@@ -207,9 +260,28 @@ impl Stage {
         Rc::clone(self.0.processes.borrow().last().expect("a server was started"))
     }
 
+    /// The server behind the URL.
+    pub(crate) fn site(&self) -> Rc<Site> {
+        Rc::clone(&self.0.site)
+    }
+
+    /// What the bridge wrote to its log.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.0.notes.borrow().clone()
+    }
+
     /// Sends a message as the running server.
     pub(crate) fn server_says(&self, message: &Value) {
-        self.process().write(message.to_string());
+        self.server_writes(message.to_string());
+    }
+
+    /// Sends a line as the running server.
+    pub(crate) fn server_writes(&self, line: String) {
+        if self.script().peer.is_remote() {
+            self.0.site.says(&line);
+        } else {
+            self.process().write(line);
+        }
     }
 
     /// Ends the running server as if it did so itself.
@@ -238,6 +310,11 @@ impl Host for Stage {
             Some((generation, false)),
             "a server is started only after its generation was written down",
         );
+        if self.script().peer.is_remote() {
+            self.note_event(Event::Started);
+            let (site, stage) = (self.site(), self.clone());
+            return Ok(Backend::Remote(Rc::new(site::Visit { site, stage, began: Instant::now() })));
+        }
         let (process, input, output) = server::start(self);
         self.0.processes.borrow_mut().push(Rc::clone(&process));
         self.note_event(Event::Started);
@@ -251,7 +328,10 @@ impl Host for Stage {
 
     fn server_errors(&mut self, _bytes: &[u8]) {}
 
-    fn note(&mut self, _text: &str) {}
+    fn note(&mut self, text: &str) {
+        self.0.notes.borrow_mut().push(text.to_owned());
+        self.0.changed.notify_waiters();
+    }
 
     fn started(&mut self, outcome: Result<(), &StartFailure>) {
         self.0.outcomes.borrow_mut().push(outcome.map_err(Clone::clone));

@@ -1,6 +1,7 @@
 //! The MCP server on the stage: one task, either era, well-behaved save where its [`Script`] says otherwise.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,15 +12,17 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex}
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::{Event, Stage, tasks::Task};
+use super::{Event, Peer, Stage, tasks::Task};
 
+/// Names the stream of a notification.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Room in a pipe.
 const PIPE: usize = 64 << 10;
 
 /// How the server behaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Script {
-    pub(crate) era: Era,
+    pub(crate) peer: Peer,
     /// It reads nothing before.
     pub(crate) boot: Duration,
     /// It stays for this long after its input was closed.
@@ -32,12 +35,16 @@ pub(crate) struct Script {
     pub(crate) dies_on: Option<&'static str>,
     /// There is no such program.
     pub(crate) cannot_start: bool,
+    /// Behind a URL: calls that run get no head of a response.
+    pub(crate) mute_calls: bool,
+    /// It announces no updates of resources.
+    pub(crate) announces_nothing: bool,
 }
 
 impl Script {
-    pub(crate) const fn of(era: Era) -> Self {
+    pub(crate) fn of(peer: impl Into<Peer>) -> Self {
         Self {
-            era,
+            peer: peer.into(),
             boot: Duration::ZERO,
             lingers: Duration::ZERO,
             ignores_input_end: false,
@@ -45,6 +52,8 @@ impl Script {
             ignores_keepalive: false,
             dies_on: None,
             cannot_start: false,
+            mute_calls: false,
+            announces_nothing: false,
         }
     }
 }
@@ -60,6 +69,9 @@ pub(crate) struct Process {
     running: RefCell<Vec<(String, Rc<Notify>)>>,
     initialized: Cell<bool>,
     pub(super) given: RefCell<Vec<Task>>,
+    /// What was subscribed to, and the streams that are open: ids and filters.
+    subscribed: RefCell<BTreeSet<String>>,
+    streams: RefCell<Vec<(Value, Value)>>,
 }
 
 /// Starts a server; what comes back are the near ends of its pipes.
@@ -67,16 +79,8 @@ pub(super) fn start(stage: &Stage) -> (Rc<Process>, DuplexStream, DuplexStream) 
     let (input, theirs) = duplex(PIPE);
     let (output, mut to_output) = duplex(PIPE);
     let (sender, mut lines) = mpsc::unbounded_channel::<String>();
-    let process = Rc::new(Process {
-        pid: 1000 + u32::try_from(stage.starts()).unwrap(),
-        output: RefCell::new(Some(sender)),
-        ended: Cell::new(None),
-        changed: Notify::new(),
-        tasks: RefCell::default(),
-        running: RefCell::default(),
-        initialized: Cell::new(false),
-        given: RefCell::default(),
-    });
+    let process = Process::new(1000 + u32::try_from(stage.starts()).unwrap());
+    process.writes_to(sender);
     spawn_local(async move {
         while let Some(line) = lines.recv().await {
             if to_output.write_all(format!("{line}\n").as_bytes()).await.is_err() {
@@ -91,11 +95,100 @@ pub(super) fn start(stage: &Stage) -> (Rc<Process>, DuplexStream, DuplexStream) 
 }
 
 impl Process {
+    fn new(pid: u32) -> Rc<Self> {
+        Rc::new(Self {
+            pid,
+            output: RefCell::default(),
+            ended: Cell::new(None),
+            changed: Notify::new(),
+            tasks: RefCell::default(),
+            running: RefCell::default(),
+            given: RefCell::default(),
+            initialized: Cell::new(false),
+            subscribed: RefCell::default(),
+            streams: RefCell::default(),
+        })
+    }
+
+    /// One that only serves a request of a server behind a URL.
+    pub(super) fn of_request() -> Rc<Self> {
+        let process = Self::new(0);
+        process.initialized.set(true);
+        process
+    }
+
+    pub(super) fn writes_to(&self, output: mpsc::UnboundedSender<String>) {
+        *self.output.borrow_mut() = Some(output);
+    }
+
+    /// Cancels the request of that id, if it runs.
+    pub(super) fn cancel(&self, id: &str) {
+        for (_, cancelled) in self.running.borrow().iter().filter(|(running, _)| running == id) {
+            cancelled.notify_one();
+        }
+    }
+
     /// Writes a line, if the server still runs.
     pub(crate) fn write(&self, line: String) {
         if let Some(output) = &*self.output.borrow() {
             let _ = output.send(line);
         }
+    }
+
+    /// Announces an update to whoever subscribed, and to nobody else.
+    pub(crate) fn update(&self, uri: &str) {
+        if self.subscribed.borrow().contains(uri) {
+            self.announce("notifications/resources/updated", json!({"uri": uri}));
+        }
+        for (id, filter) in &*self.streams.borrow() {
+            let wanted = &filter["resourceSubscriptions"];
+            if wanted.as_array().is_some_and(|uris| uris.contains(&json!(uri))) {
+                self.announce(
+                    "notifications/resources/updated",
+                    json!({"_meta": {SUBSCRIPTION: id}, "uri": uri}),
+                );
+            }
+        }
+    }
+
+    /// Announces that the list of tools changed.
+    pub(crate) fn change_tools(&self) {
+        if self.initialized.get() {
+            self.announce("notifications/tools/list_changed", json!({}));
+        }
+        for (id, filter) in &*self.streams.borrow() {
+            if filter["toolsListChanged"] == true {
+                self.announce("notifications/tools/list_changed", json!({"_meta": {SUBSCRIPTION: id}}));
+            }
+        }
+    }
+
+    /// Ends its streams of its own accord.
+    pub(crate) fn end_streams(&self) {
+        for (id, _) in self.streams.take() {
+            let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: id}});
+            self.write(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
+        }
+    }
+
+    /// What it announces: each URI as often as it would be said.
+    pub(crate) fn subscriptions(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.subscribed.borrow().iter().cloned().collect();
+        for (_, filter) in &*self.streams.borrow() {
+            let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            all.extend(uris.iter().filter_map(|uri| uri.as_str().map(str::to_owned)));
+        }
+        all.sort();
+        all
+    }
+
+    /// How many streams are open.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.borrow().len()
+    }
+
+    fn announce(&self, method: &str, params: Value) {
+        self.write(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
     /// Closes its output while it stays.
@@ -147,10 +240,8 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
                 }
             }
             (Some("notifications/cancelled"), None) => {
-                let id = message["params"]["requestId"].to_string();
-                for (_, cancelled) in process.running.borrow().iter().filter(|(running, _)| *running == id) {
-                    cancelled.notify_one();
-                }
+                process.streams.borrow_mut().retain(|(stream, _)| *stream != message["params"]["requestId"]);
+                process.cancel(&message["params"]["requestId"].to_string());
             }
             (Some("notifications/initialized"), None) => process.initialized.set(true),
             _ => {}
@@ -164,17 +255,29 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
     process.end(stage, Exit::Status(0));
 }
 
-fn request(stage: &Stage, process: &Rc<Process>, method: &str, id: &Value, params: &Value) -> Option<Value> {
+/// The answer to a request; `None` if it comes later, or never.
+pub(super) fn request(
+    stage: &Stage,
+    process: &Rc<Process>,
+    method: &str,
+    id: &Value,
+    params: &Value,
+) -> Option<Value> {
     let script = stage.script();
     let result = |result: Value| Some(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     let error =
         |code: i64| Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}));
+    let capabilities = if script.announces_nothing {
+        json!({"tools": {}, "resources": {}})
+    } else {
+        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}})
+    };
     let ready = !stage.outcomes().is_empty();
-    match (script.era, method) {
+    match (script.peer.era(), method) {
         (Era::Legacy, "ping") | (Era::Modern, "server/discover") if script.ignores_keepalive && ready => None,
         (Era::Legacy, "initialize") => result(json!({
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}},
+            "capabilities": capabilities,
             "serverInfo": {"name": "staged", "version": "1"},
         })),
         (Era::Legacy, "ping") => result(json!({})),
@@ -182,7 +285,7 @@ fn request(stage: &Stage, process: &Rc<Process>, method: &str, id: &Value, param
         (Era::Modern, "server/discover") => result(json!({
             "resultType": "complete",
             "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}},
+            "capabilities": capabilities,
             "ttlMs": 0,
             "cacheScope": "private",
         })),
@@ -191,6 +294,35 @@ fn request(stage: &Stage, process: &Rc<Process>, method: &str, id: &Value, param
         (era, "tools/call") if params["name"] == "task" => result(process.create_task(era, params)),
         (era, method) if method.starts_with("tasks/") => {
             process.of_tasks(era, method, params).map_or_else(error, result)
+        }
+        (Era::Legacy, "resources/subscribe" | "resources/unsubscribe") => match params["uri"].as_str() {
+            Some("gone:1") => error(-32002),
+            Some("shy:1") => error(-32603),
+            Some(uri) => {
+                if method == "resources/subscribe" {
+                    process.subscribed.borrow_mut().insert(uri.to_owned());
+                } else {
+                    process.subscribed.borrow_mut().remove(uri);
+                }
+                result(json!({}))
+            }
+            None => error(-32602),
+        },
+        (Era::Modern, "subscriptions/listen") => {
+            let filter = params["notifications"].clone();
+            let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            if uris.contains(&json!("gone:1")) {
+                return error(-32602);
+            }
+            if uris.contains(&json!("shy:1")) {
+                return error(-32603);
+            }
+            process.announce(
+                "notifications/subscriptions/acknowledged",
+                json!({"_meta": {SUBSCRIPTION: id}, "notifications": filter}),
+            );
+            process.streams.borrow_mut().push((id.clone(), filter));
+            None
         }
         (_, "tools/call") => call(stage, process, id, params),
         (_, "tools/list") => result(json!({"tools": []})),

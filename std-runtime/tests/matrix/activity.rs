@@ -5,20 +5,27 @@
 
 use std::time::Duration;
 
-use drowse_core::era::Era;
 use drowse_core::lifecycle::PublicState;
 use drowse_runtime::bridge::Hub;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bridge::{Caller, Event, IDLE, Script, Stage, assert_at, sleepy};
+use crate::bridge::{Caller, Event, IDLE, Peer, Script, Stage, assert_at, sleepy};
 
-in_both_eras! {
+over_both_transports! {
     what_is_wanted_from_the_server_counts
-    what_is_wanted_from_the_server_starts_it
     what_is_asked_of_drowse_does_not_count
-    what_is_asked_of_drowse_starts_nothing
-    close_neither_starts_nor_counts
+}
+
+mod asleep {
+    use super::*;
+
+    over_both_transports! {
+        lingering:
+        what_is_wanted_from_the_server_starts_it
+        what_is_asked_of_drowse_starts_nothing
+        close_neither_starts_nor_counts
+    }
 }
 
 /// Requests that start and count.
@@ -45,7 +52,8 @@ const QUESTIONS: &[(&str, Option<i64>)] = &[
     ("initialize", Some(-32601)),
     ("ping", Some(-32601)),
     ("logging/setLevel", Some(-32601)),
-    ("subscriptions/listen", Some(-32601)),
+    // Without a filter. (Those with one: subscriptions.)
+    ("subscriptions/listen", Some(-32602)),
     ("no/such", Some(-32601)),
 ];
 
@@ -66,8 +74,8 @@ fn remarks() -> Vec<String> {
 }
 
 /// A bridge that has begun to end its server, which takes a while to go.
-async fn draining(era: Era) -> (Stage, Hub, Caller) {
-    let stage = Stage::new(Script { lingers: Duration::from_millis(1900), ..Script::of(era) });
+async fn draining(peer: Peer) -> (Stage, Hub, Caller) {
+    let stage = Stage::new(Script { lingers: Duration::from_millis(1900), ..Script::of(peer) });
     let hub = stage.bridge(sleepy());
     let caller = Caller::connect(&hub).await;
     stage.until(|stage| stage.events().last().is_some_and(|(_, event)| *event == Event::InputClosed)).await;
@@ -75,9 +83,9 @@ async fn draining(era: Era) -> (Stage, Hub, Caller) {
     (stage, hub, caller)
 }
 
-async fn what_is_wanted_from_the_server_counts(era: Era) {
+async fn what_is_wanted_from_the_server_counts(peer: Peer) {
     for (method, params) in operations() {
-        let stage = Stage::new(Script::of(era));
+        let stage = Stage::new(Script::of(peer));
         let hub = stage.bridge(sleepy());
         stage.ready().await;
         let mut caller = Caller::connect(&hub).await;
@@ -91,17 +99,17 @@ async fn what_is_wanted_from_the_server_counts(era: Era) {
     }
 }
 
-async fn what_is_wanted_from_the_server_starts_it(era: Era) {
+async fn what_is_wanted_from_the_server_starts_it(peer: Peer) {
     for (method, params) in operations() {
-        let (stage, hub, mut caller) = draining(era).await;
+        let (stage, hub, mut caller) = draining(peer).await;
         let answer = caller.ask(method, params).await;
         assert!(answer.get("result").is_some(), "{method}: {answer}");
         assert_eq!((stage.starts(), hub.state()), (2, PublicState::Live), "{method}");
     }
 }
 
-async fn what_is_asked_of_drowse_does_not_count(era: Era) {
-    let stage = Stage::new(Script::of(era));
+async fn what_is_asked_of_drowse_does_not_count(peer: Peer) {
+    let stage = Stage::new(Script::of(peer));
     let hub = stage.bridge(sleepy());
     let ready = stage.ready().await;
     let mut caller = Caller::connect(&hub).await;
@@ -116,8 +124,8 @@ async fn what_is_asked_of_drowse_does_not_count(era: Era) {
     assert_eq!(stage.methods(), before, "the server heard nothing of it");
 }
 
-async fn what_is_asked_of_drowse_starts_nothing(era: Era) {
-    let (stage, hub, mut caller) = draining(era).await;
+async fn what_is_asked_of_drowse_starts_nothing(peer: Peer) {
+    let (stage, hub, mut caller) = draining(peer).await;
     ask_all(&mut caller).await;
     drop(Caller::connect(&hub).await);
     hub.retired().await;
@@ -153,16 +161,16 @@ async fn ask_all(caller: &mut Caller) {
     }
 }
 
-async fn close_neither_starts_nor_counts(era: Era) {
+async fn close_neither_starts_nor_counts(peer: Peer) {
     // While it sleeps.
-    let (stage, hub, mut caller) = draining(era).await;
+    let (stage, hub, mut caller) = draining(peer).await;
     let answer = caller.ask("drowse/close", json!({})).await;
     assert_eq!(answer["result"], json!({}), "{answer}");
     hub.retired().await;
     assert_eq!(stage.starts(), 1);
     assert!(matches!(stage.events().last(), Some((_, Event::Exited(_)))), "answered when the tree was gone");
     // While it is live, and with something in flight, which fails and says whether it may have run.
-    let stage = Stage::new(Script::of(era));
+    let stage = Stage::new(Script::of(peer));
     let hub = stage.bridge(sleepy());
     stage.ready().await;
     let (mut one, mut other) = (Caller::connect(&hub).await, Caller::connect(&hub).await);

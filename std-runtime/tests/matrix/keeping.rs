@@ -20,9 +20,9 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::bridge::{Caller, Script, Stage, assert_at, with_idle};
+use crate::bridge::{Caller, Peer, Script, Stage, assert_at, with_idle};
 
-in_both_eras! {
+over_both_transports! {
     restart_keeps_timeout
     recovery_after_killed_bridge_keeps_timeout
 }
@@ -78,16 +78,16 @@ impl Session {
     }
 
     /// Writes down that a bridge serves it, which no process does.
-    fn leave_behind(&self, era: Era) {
+    fn leave_behind(&self, peer: Peer) {
         let gone = ProcessIdentity { started: 1, ..ProcessIdentity::of_self().unwrap() };
-        let version = if era == Era::Legacy { "2025-11-25" } else { "2026-07-28" };
+        let version = if peer.era() == Era::Legacy { "2025-11-25" } else { "2026-07-28" };
         let known = StateRecord {
             generation: 7,
             marker: new_marker(),
             state: State::Live,
             bridge: Some(gone),
             ended: false,
-            era: Some(EraMemory { era: era.name().into(), protocol_version: version.into() }),
+            era: Some(EraMemory { era: peer.era().name().into(), protocol_version: version.into() }),
             ..StateRecord::dormant()
         };
         record::write_state(self.sessions.home(), &self.name, &known).unwrap();
@@ -99,8 +99,8 @@ fn kept(seconds: u64) -> Settings {
 }
 
 /// A bridge with that document's idle period lets its server go after it, counted from its own start.
-async fn sleeps_by(document: &BridgeConfig, era: Era) {
-    let stage = Stage::new(Script::of(era));
+async fn sleeps_by(document: &BridgeConfig, peer: Peer) {
+    let stage = Stage::new(Script::of(peer));
     let idle = Duration::from_secs(document.idle_timeout_secs);
     let hub = stage.bridge(with_idle(Some(idle)));
     // A first one ends early, by order.
@@ -117,15 +117,15 @@ async fn sleeps_by(document: &BridgeConfig, era: Era) {
     assert_eq!(stage.records().last().unwrap().1.record.generation, 2);
 }
 
-async fn restart_keeps_timeout(era: Era) {
+async fn restart_keeps_timeout(peer: Peer) {
     let session = Session::new(kept(IDLE_SECS));
-    session.leave_behind(era);
+    session.leave_behind(peer);
     let restarted = session.sessions.restart(&session.name, &Environment::current(), Wait::default());
     assert!(matches!(restarted, Err(CallError::StartFailed { .. })), "{restarted:?}");
     let document = session.document();
     assert_eq!((document.idle_timeout_secs, document.generation), (IDLE_SECS, 7));
-    assert_eq!(document.era.as_ref().map(|memory| memory.era.as_str()), Some(era.name()));
-    sleeps_by(&document, era).await;
+    assert_eq!(document.era.as_ref().map(|memory| memory.era.as_str()), Some(peer.era().name()));
+    sleeps_by(&document, peer).await;
     // An explicit 0 stays one.
     let session = Session::new(kept(0));
     let _ = session.sessions.restart(&session.name, &Environment::current(), Wait::default());
@@ -134,15 +134,15 @@ async fn restart_keeps_timeout(era: Era) {
     assert_eq!(record.settings.idle_timeout_secs, Some(0));
 }
 
-async fn recovery_after_killed_bridge_keeps_timeout(era: Era) {
+async fn recovery_after_killed_bridge_keeps_timeout(peer: Peer) {
     let session = Session::new(kept(IDLE_SECS));
-    session.leave_behind(era);
+    session.leave_behind(peer);
     assert_eq!(session.sessions.get(&session.name).unwrap().state, State::Crashed);
     let mut caller = session.sessions.caller(&session.name, Wait::default());
     let called = caller.call(Request { method: "tools/list", params: "", timeout: None, progress: None });
     assert!(matches!(called, Err(CallError::StartFailed { .. })), "{called:?}");
     let document = session.document();
     assert_eq!((document.idle_timeout_secs, document.generation), (IDLE_SECS, 7));
-    assert_eq!(document.era.as_ref().map(|memory| memory.era.as_str()), Some(era.name()));
-    sleeps_by(&document, era).await;
+    assert_eq!(document.era.as_ref().map(|memory| memory.era.as_str()), Some(peer.era().name()));
+    sleeps_by(&document, peer).await;
 }

@@ -45,10 +45,15 @@ impl Running {
     /// # Panics
     /// If it cannot be started.
     #[must_use]
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Self::start_with(command, None)
+    }
+
+    /// The same, with its standard error somewhere else than in its [`Run`].
+    pub(super) fn start_with(mut command: Command, stderr: Option<Stdio>) -> Self {
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        command.stdout(Stdio::piped()).stderr(stderr.unwrap_or_else(Stdio::piped));
+        let mut child = command.spawn().expect("the binary starts");
         let out = read_all(child.stdout.take());
         let err = read_all(child.stderr.take());
         Self { child, words: words.join(" "), out, err }

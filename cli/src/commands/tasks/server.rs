@@ -4,6 +4,7 @@ use drowse_runtime::home::SessionName;
 use drowse_runtime::wire::{self, Ran};
 use serde_json::Value;
 
+use super::super::catalogue::TOOLS;
 use super::super::operations::Operations;
 use crate::error::{Exit, Failure};
 use crate::result;
@@ -16,6 +17,8 @@ pub(super) struct Server {
     /// It has the extension's way with tasks, if any.
     pub(super) is_modern: bool,
     capabilities: Value,
+    /// The server, as the subject of a sentence.
+    who: String,
 }
 
 /// Whether a tool runs as a task (2025-11-25, basic/utilities/tasks, Tool-Level Negotiation).
@@ -30,12 +33,13 @@ pub(super) enum Support {
 
 impl Server {
     /// Asks the bridge what the server said of itself. From then on tasks are declared to a server that has the extension.
-    pub(super) fn ask(operations: &mut Operations<'_>) -> Result<Self, Failure> {
+    pub(super) fn ask(operations: &mut Operations<'_>, session: &SessionName) -> Result<Self, Failure> {
         let info = operations.call(wire::METHOD_INFO, "")?;
         let mut info: Value = result::read(info.as_bytes())?;
         let server = Self {
             is_modern: info["era"] == "modern",
             capabilities: info["handshake"]["capabilities"].take(),
+            who: operations.context.who(session),
         };
         operations.tasks = server.is_modern && server.has_tasks();
         Ok(server)
@@ -46,31 +50,31 @@ impl Server {
         if self.is_modern { extension.is_object() } else { self.capabilities["tasks"].is_object() }
     }
 
-    pub(super) fn must_have_tasks(&self, session: &SessionName) -> Result<(), Failure> {
+    pub(super) fn must_have_tasks(&self) -> Result<(), Failure> {
         if self.has_tasks() {
             return Ok(());
         }
-        Err(unsupported(format!("the server of {session} has no tasks")))
+        Err(unsupported(format!("{} has no tasks", self.who)))
     }
 
-    pub(super) fn may_list(&self, session: &SessionName) -> Result<(), Failure> {
-        self.must_have_tasks(session)?;
+    pub(super) fn may_list(&self) -> Result<(), Failure> {
+        self.must_have_tasks()?;
         if self.is_modern {
             return Err(unsupported(format!(
-                "the server of {session} speaks 2026-07-28, in which tasks are not listed: keep the id that --detach \
-                 prints"
+                "{} speaks 2026-07-28, in which tasks are not listed: keep the id that --detach prints",
+                self.who
             )));
         }
         if !self.capabilities["tasks"]["list"].is_object() {
-            return Err(unsupported(format!("the server of {session} does not list its tasks")));
+            return Err(unsupported(format!("{} does not list its tasks", self.who)));
         }
         Ok(())
     }
 
-    pub(super) fn may_cancel(&self, session: &SessionName) -> Result<(), Failure> {
-        self.must_have_tasks(session)?;
+    pub(super) fn may_cancel(&self) -> Result<(), Failure> {
+        self.must_have_tasks()?;
         if !self.is_modern && !self.capabilities["tasks"]["cancel"].is_object() {
-            return Err(unsupported(format!("the server of {session} does not cancel tasks")));
+            return Err(unsupported(format!("{} does not cancel tasks", self.who)));
         }
         Ok(())
     }
@@ -79,20 +83,19 @@ impl Server {
     pub(super) fn as_task(
         &self,
         operations: &mut Operations<'_>,
-        session: &SessionName,
         tool: &str,
         params: &str,
     ) -> Result<String, Failure> {
-        self.must_have_tasks(session)?;
+        self.must_have_tasks()?;
         // Whether a task comes of it is the server's own decision.
         if self.is_modern {
             return Ok(params.to_owned());
         }
         if !self.capabilities["tasks"]["requests"]["tools"]["call"].is_object() {
-            return Err(unsupported(format!("the server of {session} runs no tool as a task")));
+            return Err(unsupported(format!("{} runs no tool as a task", self.who)));
         }
         if support(operations, tool)? == Support::Forbidden {
-            return Err(unsupported(format!("the tool `{tool}` of {session} does not run as a task")));
+            return Err(unsupported(format!("the tool `{tool}` does not run as a task")));
         }
         let open = params.trim_end().strip_suffix('}').unwrap_or(params);
         Ok(format!("{open},\"task\":{{}}}}"))
@@ -114,9 +117,8 @@ pub(super) fn support(operations: &mut Operations<'_>, tool: &str) -> Result<Sup
     let name = |item: &serde_json::value::RawValue| {
         serde_json::from_str::<Value>(item.get()).ok().filter(|item| item["name"] == tool)
     };
-    let found = operations
-        .list("tools/list", "tools", |item| name(item).is_some())
-        .map_err(|failure| failure.with_ran(Ran::No))?;
+    let found =
+        operations.list(&TOOLS, |item| name(item).is_some()).map_err(|failure| failure.with_ran(Ran::No))?;
     let Some(found) = found.last().and_then(|last| name(last)) else { return Ok(Support::Unknown) };
     Ok(match found["execution"]["taskSupport"].as_str() {
         Some("required") => Support::Required,

@@ -7,7 +7,7 @@ use super::*;
 use crate::wire::RENEWED;
 
 /// What a connection does next.
-enum Flow {
+pub(super) enum Flow {
     Next,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
@@ -37,6 +37,7 @@ impl Hub {
                 inner.principal_gone(principal);
             }
             inner.marked.forget(id, None);
+            inner.unlisten(now, id, None);
             hub.drive(inner, None);
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
@@ -129,6 +130,7 @@ impl Hub {
                         inner.connections.get_mut(&id).map(|connection| &mut connection.outlet)
                     })
                     .await;
+                    hub.eased(id);
                 }
             });
             let connection = Connection {
@@ -190,6 +192,9 @@ impl Hub {
                 Inbound::Operation { operation, parts, token } => {
                     return hub.operation(inner, now, id, frame, operation, parts, token);
                 }
+                Inbound::Listen { id: request, filter, starts } => {
+                    return hub.listen(inner, now, id, frame, request, &filter, starts);
+                }
                 Inbound::Discover { id: request } => {
                     let handshake = inner.handshake.take();
                     inner.reply(id, request.of(frame), &front::discovery(handshake.as_deref()));
@@ -211,6 +216,7 @@ impl Hub {
                         inner.give_up(now, key);
                     }
                     inner.marked.forget(id, Some(wanted));
+                    inner.unlisten(now, id, Some(wanted));
                 }
                 Inbound::Ignore => return Flow::Next,
                 Inbound::Reject { id: request, rejection } => {

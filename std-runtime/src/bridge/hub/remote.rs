@@ -45,6 +45,8 @@ pub(super) struct Remote {
     requests: HashMap<u64, u64>,
     /// Streams that belong to no request.
     streams: Vec<u64>,
+    /// The id on the wire of drowse's own last question whether the server lives.
+    keepalive: Option<u64>,
     next: u64,
     /// No new exchange is wanted; when the last one ends, the generation is over.
     closing: bool,
@@ -60,6 +62,7 @@ impl Remote {
             tasks: HashMap::new(),
             requests: HashMap::new(),
             streams: Vec::new(),
+            keepalive: None,
             next: 0,
             closing: false,
         }
@@ -138,7 +141,21 @@ impl Hub {
             Own::Initialize { .. } => {}
             _ => inner.legacy_headers(&mut headers),
         }
+        if carried == Carried::Request(Method::ServerPing) {
+            inner.is_asked(wire);
+        }
         self.post(inner, Post { body: Bytes::copy_from_slice(bytes), headers, carried, wire });
+    }
+
+    /// Asks for announcements.
+    pub(super) fn post_for_listeners(&self, inner: &mut Inner, bytes: &[u8], method: Method, wire: u64) {
+        let mut headers = HeaderMap::new();
+        inner.legacy_headers(&mut headers);
+        if inner.is_modern() {
+            headers.insert(METHOD, HeaderValue::from_static(method.name()));
+        }
+        let (body, carried) = (Bytes::copy_from_slice(bytes), Carried::Request(method));
+        self.post(inner, Post { body, headers, carried, wire });
     }
 
     /// Answers a request of the server.
@@ -324,12 +341,7 @@ impl Hub {
                 self.remote_line(course.generation, &message, course.origin());
                 let answered = !self.awaits(course);
                 if !answered {
-                    let text = format!(
-                        "HTTP status {} with a body that does not answer the request: {}",
-                        parts.status.as_u16(),
-                        beginning(&message)
-                    );
-                    self.note_detail(course, text);
+                    self.note_detail(course, explain::no_answer(parts.status, &message));
                 }
                 course.exchange.handle_message_end(answered)
             }
@@ -347,7 +359,7 @@ impl Hub {
                     }
                 }
                 message.truncate(exchange::INSPECT);
-                self.note_detail(course, refusal(parts.status, &parts.headers, &message));
+                self.note_refusal(course, &parts, &message);
                 let next = course.exchange.handle_body(&message);
                 if let Next::Answer { error } = next {
                     let error = error.of(&message);
@@ -360,7 +372,7 @@ impl Hub {
             }
             next => {
                 if !matches!(next, Next::Over(Verdict::Done) | Next::Again { .. } | Next::Resume { .. }) {
-                    self.note_detail(course, refusal(parts.status, &parts.headers, b""));
+                    self.note_refusal(course, &parts, b"");
                 }
                 next
             }
@@ -458,7 +470,7 @@ impl Hub {
                 _ => {
                     let text = "the server named an endpoint of another origin, which is not used";
                     inner.host.note(text);
-                    inner.failure = Some(text.to_owned());
+                    inner.network = Some(text.to_owned());
                     inner.server.handle_verdict(now, Carried::OldStream, 0, Verdict::NoStream);
                 }
             }
@@ -486,15 +498,23 @@ impl Hub {
         self.note_detail(course, failure.text.clone());
     }
 
+    fn note_refusal(&self, course: &Course, parts: &http::response::Parts, body: &[u8]) {
+        let text = {
+            let inner = self.0.inner.borrow();
+            let base = inner.remote.as_ref().map(|remote| remote.client.url());
+            explain::refusal(base, parts.status, &parts.headers, body)
+        };
+        self.note_detail(course, text);
+    }
+
     /// Remembers what the network said, for whoever is told that a request, or the start, failed.
     fn note_detail(&self, course: &Course, text: String) {
         self.with_remote(course.generation, |_, inner, _| {
-            if matches!(course.exchange.carried(), Carried::Request(_)) {
-                if let Some(payload) =
-                    inner.payloads.iter_mut().flatten().find(|payload| payload.wire == Some(course.wire))
-                {
-                    payload.detail = Some(text.clone());
-                }
+            let mut payloads = inner.payloads.iter_mut().flatten();
+            if matches!(course.exchange.carried(), Carried::Request(_))
+                && let Some(payload) = payloads.find(|payload| payload.wire == Some(course.wire))
+            {
+                payload.detail = Some(text.clone());
             }
             inner.network = Some(text);
         });
@@ -511,6 +531,20 @@ impl Hub {
 }
 
 impl Inner {
+    /// The server is about to be asked whether it lives: for a caller, who has that id on the wire from now on, or for
+    /// drowse itself. One question of its own is enough: the exchange of the last one, if nothing came of it, is over.
+    fn is_asked(&mut self, wire: u64) {
+        let asks = Key::from_wire(wire & !REISSUED).and_then(|key| self.payloads.get_mut(key.index()));
+        if let Some(Some(payload)) = asks {
+            payload.wire = Some(wire);
+            payload.detail = None;
+        } else if let Some(remote) = &mut self.remote
+            && let Some(last) = remote.keepalive.replace(wire)
+        {
+            remote.abandon(last);
+        }
+    }
+
     /// What the exchange of a request says of it (basic/transports/streamable-http, Request Metadata).
     pub(super) fn request_headers(
         &self,
@@ -576,50 +610,4 @@ fn resumption(first: &http::Request<Bytes>, decoder: &EventDecoder<Vec<u8>>) -> 
         request.headers_mut().insert(LAST_EVENT_ID, id);
     }
     request
-}
-
-/// What a refusal says, for people.
-fn refusal(status: http::StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
-    let mut text = format!("HTTP status {}", status.as_u16());
-    if let Some(reason) = status.canonical_reason() {
-        text.push(' ');
-        text.push_str(reason);
-    }
-    if status.is_redirection() {
-        // Only where to: what stands behind the path may be a secret.
-        let target = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
-        let target = target.and_then(|target| url::Url::parse(target).ok());
-        if let Some(url) = target.filter(|url| url.has_host()) {
-            text = format!(
-                "{text}: it redirects to {}{}; connect to that URL instead",
-                url.origin().ascii_serialization(),
-                url.path()
-            );
-        }
-    } else if let Some(content) = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok())
-    {
-        text = format!("{text}, compressed ({content}) though that was not asked for");
-    } else if status.is_success() {
-        let content = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        text = format!("{text} with content of type `{}`, which is not MCP", content.unwrap_or("none"));
-    } else if let Some(pause) = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()) {
-        text = format!("{text}, to be tried again after {pause} s");
-    }
-    let shown = beginning(body);
-    if !shown.is_empty() {
-        text = format!("{text}: {shown}");
-    }
-    text
-}
-
-/// The beginning of a body on one line.
-fn beginning(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body.get(..300).unwrap_or(body)).into_owned();
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(160)
-        .collect()
 }

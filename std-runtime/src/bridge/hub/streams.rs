@@ -283,6 +283,9 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
+            Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
+            Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
+            Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
             Outcome::Notification { method } => inner.task_notified(now, line, method),
             Outcome::Ignored(_) => {}
         }
