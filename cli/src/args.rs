@@ -23,8 +23,10 @@ use crate::target::{self, Target};
 use crate::text::shell_quoted;
 
 mod connect;
+mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
+pub(crate) use tasks::{TaskMode, Tasks};
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -54,6 +56,11 @@ pub(crate) enum Command {
         tool: String,
         given: Given,
         check: Check,
+        task: Option<TaskMode>,
+    },
+    Tasks {
+        session: SessionName,
+        what: Tasks,
     },
     /// `tools-call <tool> --help`: that tool's arguments.
     ToolHelp {
@@ -418,7 +425,11 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                     (false, true) => Check::Never,
                     (false, false) => Check::IfKnown,
                 },
+                task: tasks::mode(matches),
             },
+            "tasks-list" | "tasks-get" | "tasks-result" | "tasks-cancel" => {
+                Command::Tasks { session, what: tasks::read(verb.name, matches) }
+            }
             "resources-list" => Command::ResourcesList { session },
             "resources-read" => Command::ResourcesRead { session, uri: required("uri"), output: output() },
             "resources-templates-list" => Command::TemplatesList { session },

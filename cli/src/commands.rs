@@ -14,6 +14,7 @@ mod serve;
 mod sessions;
 mod subscribe;
 mod sync;
+mod tasks;
 mod tools;
 
 use std::path::Path;
@@ -105,9 +106,10 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
 
 fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
     match command {
-        Command::ToolsCall { session, tool, given, check } => {
-            tools::call(context, &session, &tool, &given, check)
+        Command::ToolsCall { session, tool, given, check, task } => {
+            tools::call(context, &session, &tool, &given, check, task)
         }
+        Command::Tasks { session, what } => tasks::run(context, &session, &what),
         Command::ToolsList { session, full } => tools::list(context, &session, full),
         Command::ToolsGet { session, tool, expected } => {
             tools::get(context, &session, &tool, expected.as_ref())

@@ -9,7 +9,9 @@ use drowse_runtime::suggest::nearest;
 
 mod details;
 
-use details::{CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, PROMPT_DETAILS};
+use details::{
+    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
+};
 
 /// One verb of the command line.
 #[derive(Debug)]
@@ -89,9 +91,43 @@ pub(crate) const VERBS: &[Verb] = &[
                 .arg(arguments())
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
                 .arg(switch("check", None, "Ask for the tool's schema and check the arguments in every form"))
-                .arg(switch("no-check", None, "Send arguments that do not fit").overrides_with("check"));
+                .arg(switch("no-check", None, "Send arguments that do not fit").overrides_with("check"))
+                .arg(switch("task", None, "Run it as a task, and wait for its result"))
+                .arg(switch("detach", None, "Run it as a task, and only print the task's id"));
             expected(command)
         },
+    },
+    Verb {
+        name: "tasks-list",
+        session: Session::Required,
+        about: "List the server's tasks",
+        usage: "",
+        details: "Servers that speak 2026-07-28 list none.",
+        build: |command| command,
+    },
+    Verb {
+        name: "tasks-get",
+        session: Session::Required,
+        about: "Show how a task stands",
+        usage: "<task>",
+        details: "",
+        build: task,
+    },
+    Verb {
+        name: "tasks-result",
+        session: Session::Required,
+        about: "Wait for a task's result, and print it as tools-call does",
+        usage: "<task> [-o FILE]",
+        details: TASK_DETAILS,
+        build: |command| task(command).arg(output_file("Save images, audio and embedded files there")),
+    },
+    Verb {
+        name: "tasks-cancel",
+        session: Session::Required,
+        about: "Cancel a task",
+        usage: "<task>",
+        details: "",
+        build: task,
     },
     Verb {
         name: "resources-list",
@@ -284,45 +320,11 @@ const VALUE_FLAGS: &[&str] = &[
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] = &[
-    "tasks-list",
-    "tasks-get",
-    "tasks-result",
-    "tasks-cancel",
-    "logging-set-level",
-    "grep",
-    "login",
-    "logout",
-    "shell",
-    "serve",
-    "dev",
-    "enable",
-    "disable",
-    "set",
-];
+const LATER_VERBS: &[&str] =
+    &["logging-set-level", "grep", "login", "logout", "shell", "serve", "dev", "enable", "disable", "set"];
 
 /// Flags that come later, likewise.
-const LATER_FLAGS: &[&str] =
-    &["--profile", "--no-profile", "--proxy-bearer-token", "--task", "--detach", "--cached"];
-
-const SUBSCRIBE_DETAILS: &str = "\
-Each update is printed as the time (UTC), the URI and the content that the resource has then; with --json as one \
-document a line: the result of resources/read, and in `_drowse` the `uri` and `at`, in milliseconds since 1970. Updates \
-that come while one is being read are one.
-
-While it runs the server stays awake, whatever the idle timeout. It outlives the server and the session's bridge: it \
-subscribes again, says so on stderr, and prints the resource once more, for it may have changed meanwhile \
-(`_drowse.resubscribed`).
-
-Ctrl-C unsubscribes. Exit status: 0 after Ctrl-C, or when the session was closed; 2 if the server announces no updates \
-of that resource.
-
-With --sync it returns as soon as FILE is equal to the resource, and the session keeps it so in the background, until \
-`resources-unsubscribe <uri>` or `close`: a text as it is, binary content decoded, several contents one after the other. \
-Each time the file is replaced whole. This keeps the server awake, and outlives restarts; should the bridge be killed or \
-the server crash, it goes on when the session wakes the next time. What cannot be written (no such directory any more, \
-no room on the disk) is tried again, after 5 s at first and then each minute, and after every update; \
-`drowse @name` shows how it stands.";
+const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -398,7 +400,7 @@ pub(crate) fn command(verb: &Verb) -> Command {
         .max_term_width(110);
     let command = match verb.name {
         // Those during which a server may ask (basic/patterns/mrtr, Supported Requests).
-        "tools-call" | "resources-read" | "prompts-get" => command.arg(value(
+        "tools-call" | "resources-read" | "prompts-get" | "tasks-result" => command.arg(value(
             "elicit",
             None,
             "ANSWER",
@@ -563,6 +565,10 @@ fn expected(command: Command) -> Command {
         value("schema-mode", None, "MODE", "How much may differ: compatible (default), strict, or ignore")
             .value_parser(["compatible", "strict", "ignore"]),
     )
+}
+
+fn task(command: Command) -> Command {
+    command.arg(positional("task", "Id of the task").required(true))
 }
 
 fn timeout_help(verb: &str) -> &'static str {

@@ -32,6 +32,13 @@ pub(crate) fn has_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Shows one line, over the one before; an empty one takes it away.
+pub(crate) fn show_line(line: &str) {
+    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+    let columns = if columns == 0 { COLUMNS } else { usize::from(columns) };
+    let _ = write!(io::stderr(), "\r\u{1b}[K{}", cut(line, columns - 1));
+}
+
 impl Progress {
     pub(crate) fn new(began: Instant) -> Self {
         Self { began, shown: None, turns: 0 }
@@ -40,9 +47,7 @@ impl Progress {
     /// Shows a `notifications/progress` by its params.
     pub(crate) fn show(&mut self, params: &str) {
         if let Some(line) = self.line(params, Instant::now()) {
-            let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
-            let columns = if columns == 0 { COLUMNS } else { usize::from(columns) };
-            let _ = write!(io::stderr(), "\r\u{1b}[K{}", cut(&line, columns - 1));
+            show_line(&line);
         }
     }
 

@@ -311,7 +311,7 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
             }
             None => reject(Rejection::InvalidFilter),
         },
-        // What the table says starts a server is what is carried to it; tasks come later.
+        // What the table says starts a server is what is carried to it.
         _ if activity::rule(method, Asker::Command, false).starts == Starts::Yes && is_carried(method) => {
             let allowance = parts
                 .meta(frame, message::META_TIMEOUT)
@@ -329,12 +329,9 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
     }
 }
 
-/// Whether this front carries the method: those of the legacy era and tasks are not (yet) among them.
+/// Whether this front carries the method: those of the legacy era are not among them.
 const fn is_carried(method: Method) -> bool {
-    !matches!(
-        method,
-        Method::Tasks | Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel
-    )
+    !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel)
 }
 
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself

@@ -46,6 +46,7 @@ mod skim;
 pub mod span;
 pub mod splice;
 pub mod sse;
+pub mod tasks;
 pub mod time;
 pub mod trace;
 

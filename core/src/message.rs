@@ -364,15 +364,22 @@ mod tests {
     #[test]
     fn what_we_can_be_asked_for_is_declared_in_both_eras() {
         let revision = Revision::LATEST_MODERN;
-        let all =
-            ClientCapabilities { form: true, url: true, sampling: true, sampling_tools: true, roots: true };
+        let all = ClientCapabilities {
+            form: true,
+            url: true,
+            sampling: true,
+            sampling_tools: true,
+            roots: true,
+            tasks: true,
+        };
         for message in [Own::Initialize { id: 1, revision }, Own::Discover { id: u64::MAX, revision }] {
             for (capabilities, wanted) in [
                 (ClientCapabilities::default(), serde_json::json!({})),
                 (
                     all,
                     serde_json::json!({
-                        "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}
+                        "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {},
+                        "extensions": {"io.modelcontextprotocol/tasks": {}}
                     }),
                 ),
             ] {

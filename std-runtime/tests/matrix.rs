@@ -65,4 +65,5 @@ mod matrix {
     mod requests;
     mod stopping;
     mod subscriptions;
+    mod tasks;
 }

@@ -53,6 +53,7 @@ fn flags_may_stand_anywhere() {
             tool: "echo".into(),
             given: Given { words: vec!["a:=1".into()], output: Some("f".into()), expected: None },
             check: Check::IfKnown,
+            task: None,
         },
         Globals { json: true, timeout: Some(Duration::from_secs(5)), ..Globals::default() },
     );
@@ -65,6 +66,27 @@ fn flags_may_stand_anywhere() {
         let (command, globals) = line(text).unwrap();
         assert_eq!((command, Globals { verbose: false, ..globals }), expected, "{text}");
     }
+}
+
+#[test]
+fn calls_as_tasks() {
+    let mode = |text: &str| match command_of(text) {
+        Command::ToolsCall { task, given, .. } => (task, given.words.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(mode("@s tools-call x a=b"), (None, 1));
+    assert_eq!(mode("@s tools-call x --task a=b"), (Some(TaskMode::Wait), 1));
+    assert_eq!(mode("@s tools-call --detach x a=b"), (Some(TaskMode::Detach), 1));
+    assert_eq!(mode("@s --task tools-call x --detach"), (Some(TaskMode::Detach), 0));
+    for (text, what) in [
+        ("@s tasks-list", Tasks::List),
+        ("tasks-get @s t-1", Tasks::Get("t-1".into())),
+        ("@s tasks-result t-1 -o f", Tasks::Result("t-1".into(), Some("f".into()))),
+        ("@s tasks-cancel t-1", Tasks::Cancel("t-1".into())),
+    ] {
+        assert_eq!(command_of(text), Command::Tasks { session: name("s"), what }, "{text}");
+    }
+    assert!(refused("@s tasks-get").message.contains("missing"));
 }
 
 #[test]
@@ -133,6 +155,7 @@ fn a_server_for_one_command() {
         tool: "echo".into(),
         given: Given { words: vec!["a:=1".into()], ..Given::default() },
         check: Check::IfKnown,
+        task: None,
     };
     for text in [
         "tools-call echo a:=1 --env A=b -- npx -y srv --json",
@@ -291,7 +314,7 @@ fn unknown_flags_are_errors_everywhere() {
     assert!(refused("@s ping -H a:b").message.contains("belongs to `connect`"));
     assert!(refused("@s ping --insecure").message.contains("belongs to `connect`"));
     assert!(refused("connect x.example --proxy-bearer-token t").message.contains("later release"));
-    assert!(refused("@s tools-call x --task").message.contains("later release"));
+    assert!(refused("@s tools-list --cached").message.contains("later release"));
     assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
 }
 
@@ -303,7 +326,7 @@ fn mistakes_get_an_answer_that_helps() {
     assert!(hint("tools-list").starts_with("drowse @name tools-list [--full]\n"));
     assert!(hint("mysession").starts_with("a session is written with an @: drowse @mysession"));
     assert_eq!(hint("mcp.json:files"), "to use a server: drowse connect mcp.json:files");
-    assert!(refused("@s tasks-list").message.contains("later release"));
+    assert!(refused("@s enable").message.contains("later release"));
     assert!(refused("@s tools-call").message.contains("<tool>"));
     assert!(refused("@ ping").message.contains("not a session name"));
     assert!(refused("@a @b ping").message.contains("two sessions"));

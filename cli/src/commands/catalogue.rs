@@ -49,6 +49,9 @@ pub(super) const TEMPLATES: Catalogue = Catalogue {
     verb: "resources-templates-list",
 };
 
+pub(super) const TASKS: Catalogue =
+    Catalogue { method: "tasks/list", member: "tasks", item: "task", items: "tasks", verb: "tasks-list" };
+
 /// JSON-RPC: invalid params, which is how a server refuses a name that it does not have.
 const INVALID_PARAMS: i64 = -32602;
 /// JSON-RPC: no such method, which some servers say instead.
@@ -59,18 +62,29 @@ pub(super) fn show(
     context: &Context,
     session: &SessionName,
     catalogue: &Catalogue,
-    mut render: impl FnMut(&Value) -> String,
+    render: impl FnMut(&Value) -> String,
 ) -> Result<Status, Failure> {
     let found = operations::with(context, session, |operations| operations.list(catalogue, |_| false))?;
+    print(context, session, catalogue, &found, render)
+}
+
+/// Prints a whole list.
+pub(super) fn print(
+    context: &Context,
+    session: &SessionName,
+    catalogue: &Catalogue,
+    found: &[Box<RawValue>],
+    mut render: impl FnMut(&Value) -> String,
+) -> Result<Status, Failure> {
     if context.output.json {
-        context.output.document(&array(&found))?;
+        context.output.document(&array(found))?;
         return Ok(Status::Done);
     }
     if found.is_empty() {
         context.output.notice(format_args!("{} has no {}", context.who(session), catalogue.items));
     }
     let mut text = String::new();
-    for item in &found {
+    for item in found {
         text.push_str(&render(&result::read::<Value>(item.get().as_bytes())?));
     }
     // Where items are set apart by empty lines, none stands at the end.

@@ -3,7 +3,7 @@
 //! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{CallError, Caller, Request, Sessions, Subscription, Wait};
 use drowse_runtime::home::SessionName;
@@ -35,6 +35,10 @@ pub(super) struct Operations<'a> {
     wait: Wait<'a>,
     pub(super) context: &'a Context,
     progress: bool,
+    /// The server is told that a call may be answered with a task.
+    pub(super) tasks: bool,
+    /// The time-out of requests, if not that of the command line.
+    pub(super) limit: Option<Duration>,
 }
 
 /// Runs `work` with the operations of `session`. Ctrl-C during it cancels what is in flight.
@@ -54,6 +58,8 @@ pub(super) fn with<T>(
         wait,
         context,
         progress: !context.output.json && progress::has_terminal(),
+        tasks: false,
+        limit: None,
     };
     let outcome = work(&mut operations);
     if operations.caller.was_renewed() {
@@ -85,28 +91,56 @@ impl<'a> Operations<'a> {
     /// One request, and what the server asks for meanwhile; the result as it came.
     pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
         if !input::is_supported(method) {
-            return self.send(method, params);
+            return self.send(method, params, ClientCapabilities::default());
         }
-        let Context { output, elicit, timeout, .. } = self.context;
-        let mut answers =
-            Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait);
+        let mut answers = self.answerer();
         input::complete(method, params, &mut answers, |params, capabilities| {
-            self.caller.set_capabilities(capabilities);
-            let sent = self.send(method, params);
-            self.caller.set_capabilities(ClientCapabilities::default());
-            sent
+            self.send(method, params, capabilities)
         })
         .map_err(|failure| answers::explain(self.session, failure))
     }
 
-    fn send(&mut self, method: &str, params: &str) -> Result<String, Failure> {
+    /// Answers what a task asks; see [`input::respond`].
+    pub(super) fn respond(
+        &self,
+        requests: &str,
+        answered: &mut Vec<String>,
+    ) -> Result<Option<String>, Failure> {
+        Ok(input::respond(requests, &mut self.answerer(), answered)?)
+    }
+
+    fn answerer(&self) -> Answerer<'a> {
+        let Context { output, elicit, timeout, .. } = self.context;
+        Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait)
+    }
+
+    /// From now on Ctrl-C has its default effect, and whatever is asked has that long together.
+    pub(super) fn uninterrupted(&mut self, limit: Duration) {
+        self.wait = Wait::at_most(limit);
+        self.caller.set_wait(self.wait);
+    }
+
+    /// Shows one line on the terminal, over the one before; an empty one takes it away.
+    pub(super) fn show_line(&self, line: &str) {
+        if self.progress {
+            progress::show_line(line);
+        }
+    }
+
+    fn send(
+        &mut self,
+        method: &str,
+        params: &str,
+        capabilities: ClientCapabilities,
+    ) -> Result<String, Failure> {
+        self.caller.set_capabilities(ClientCapabilities { tasks: self.tasks, ..capabilities });
         let start = Instant::now();
         let mut progress = Progress::new(start);
         let mut show = |params: &str| progress.show(params);
         let request = Request {
             method,
             params,
-            timeout: self.context.timeout,
+            timeout: self.limit.or(self.context.timeout),
             progress: if self.progress { Some(&mut show) } else { None },
         };
         let reply = self.caller.call(request);

@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 
 use super::catalogue::{self, TOOLS, explain, name, one};
 use super::operations::{self, Operations};
+use super::tasks::{self, Called};
 use super::{Context, Status, present};
-use crate::args::{Check, Given};
+use crate::args::{Check, Given, TaskMode};
 use crate::arguments::{self, Arguments};
 use crate::error::{Exit, Failure};
 use crate::render::content::Rendered;
@@ -67,11 +68,12 @@ pub(super) fn call(
     tool: &str,
     given: &Given,
     checks: Check,
+    task: Option<TaskMode>,
 ) -> Result<Status, Failure> {
     let mut arguments = Arguments::parse(&given.words, arguments::read_stdin)?;
     let expected = catalogue::expectation(given.expected.as_ref(), tool)?;
     let mut output_schema = None;
-    let answer = operations::with(context, session, |operations| {
+    let called = operations::with(context, session, |operations| {
         let live = if let Some((how, before)) = &expected {
             let live = one(operations, session, &TOOLS, tool)?;
             let live: Value = result::read(live.get().as_bytes())?;
@@ -89,10 +91,14 @@ pub(super) fn call(
             }
             output_schema = live.get_mut("outputSchema").map(Value::take);
         }
-        operations
-            .call("tools/call", &arguments::named(tool, &arguments.to_json()))
+        let params = arguments::named(tool, &arguments.to_json());
+        tasks::call(operations, session, tool, &params, task)
             .map_err(|failure| explain(operations, session, &TOOLS, tool, failure))
     })?;
+    let answer = match called {
+        Called::Result(answer) => answer,
+        Called::Detached(task) => return tasks::detached(context, session, &task),
+    };
     let status = show(context, &answer, given.output.as_deref())?;
     if let Some(schema) = output_schema.filter(|schema| schema.is_object() && status == Status::Done) {
         check_output(context, &schema, &answer);
@@ -155,7 +161,8 @@ fn check_output(context: &Context, schema: &Value, answer: &str) {
     }
 }
 
-fn show(context: &Context, answer: &str, output: Option<&Path>) -> Result<Status, Failure> {
+/// Prints the result of a tool.
+pub(super) fn show(context: &Context, answer: &str, output: Option<&Path>) -> Result<Status, Failure> {
     let verdict: Verdict<'_> = result::read(answer.as_bytes())?;
     result::check_complete(&verdict)?;
     let failed = verdict.is_error == Some(true);

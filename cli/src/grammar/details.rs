@@ -49,6 +49,12 @@ Questions of the server:
   of every form (what a form does not ask for is left out), or holds an answer for a question under its key:
   {\"key\": {…content…}} or {\"key\": {\"action\": \"accept|decline|cancel\"}}. Addresses are never opened without a yes.
 
+Tasks:
+  --task asks the server to run the call as a task, shows how that stands, and prints the result; --timeout limits the
+  wait, not the task, and Ctrl-C cancels the task. --detach prints the task's id and returns (--json: the task); fetch
+  the result with tasks-result. A session with a pending task does not fall asleep, until its end was seen or the time
+  for which its server keeps it is over (a day, if the server does not say).
+
 `drowse @name tools-call <tool> --help` shows what that tool takes.
 Exit status: 0, or 2 if the tool reports an error.";
 
@@ -62,3 +68,26 @@ For example, for a prompt `review` with the arguments `language` and `style`, an
   drowse @name complete prompt review style \"\" --with language=python
   drowse @name complete resource repo://{owner}/{name} name dr --with owner=me
 Prints a value a line.";
+
+pub(super) const TASK_DETAILS: &str = "\
+Waits until the task is done; --timeout limits that. What the task asks meanwhile is asked on the terminal, or answered \
+by --elicit. Ctrl-C ends the wait, not the task. Exit status: 0, or 2 if the tool reports an error.";
+
+pub(super) const SUBSCRIBE_DETAILS: &str = "\
+Each update is printed as the time (UTC), the URI and the content that the resource has then; with --json as one \
+document a line: the result of resources/read, and in `_drowse` the `uri` and `at`, in milliseconds since 1970. Updates \
+that come while one is being read are one.
+
+While it runs the server stays awake, whatever the idle timeout. It outlives the server and the session's bridge: it \
+subscribes again, says so on stderr, and prints the resource once more, for it may have changed meanwhile \
+(`_drowse.resubscribed`).
+
+Ctrl-C unsubscribes. Exit status: 0 after Ctrl-C, or when the session was closed; 2 if the server announces no updates \
+of that resource.
+
+With --sync it returns as soon as FILE is equal to the resource, and the session keeps it so in the background, until \
+`resources-unsubscribe <uri>` or `close`: a text as it is, binary content decoded, several contents one after the other. \
+Each time the file is replaced whole. This keeps the server awake, and outlives restarts; should the bridge be killed or \
+the server crash, it goes on when the session wakes the next time. What cannot be written (no such directory any more, \
+no room on the disk) is tried again, after 5 s at first and then each minute, and after every update; \
+`drowse @name` shows how it stands.";

@@ -10,6 +10,7 @@ mod relay;
 mod remote;
 mod streams;
 mod sync;
+mod tasks;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,6 +34,7 @@ use drowse_core::server::{
 };
 use drowse_core::span::Span;
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
+use drowse_core::tasks::Asked;
 use drowse_core::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -51,6 +53,7 @@ use questions::Questions;
 use relay::{Listeners, Machine};
 use remote::{Post, Remote};
 use sync::Syncs;
+use tasks::Pending;
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -129,6 +132,8 @@ struct Inner {
     marked: Marked,
     /// What the server asks during calls.
     questions: Questions,
+    /// Tasks whose end nobody has seen.
+    tasks: Pending,
     /// Who hears what the server announces.
     listeners: Listeners,
     /// Files that are kept equal to resources.
@@ -181,6 +186,8 @@ struct Payload {
     principal: u64,
     /// What its caller can be asked for.
     capabilities: ClientCapabilities,
+    /// What its answer may tell of tasks, and of which.
+    asked: (Asked, Option<Vec<u8>>),
 }
 
 impl Payload {
@@ -201,6 +208,7 @@ impl Payload {
             order: 0,
             principal: 0,
             capabilities: ClientCapabilities::default(),
+            asked: (Asked::Nothing, None),
         }
     }
 
@@ -274,6 +282,7 @@ impl Hub {
         let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
             questions,
+            tasks: Pending::new(),
             listeners: Listeners::new(),
             syncs: Syncs::default(),
             order: 0,
@@ -383,6 +392,7 @@ impl Hub {
                     () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
                         inner.server.handle_timeout(now);
                         inner.questions.handle_timeout(now);
+                        inner.tasks.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -427,7 +437,9 @@ impl Hub {
             let Some(action) = inner.server.poll_action() else {
                 if inner.server.negotiated().is_none() {
                     inner.questions.handle_lost();
+                    inner.tasks.handle_lost();
                 }
+                inner.drive_tasks(now);
                 if self.drive_questions(inner, now) {
                     continue;
                 }
@@ -670,7 +682,7 @@ impl Inner {
 
     fn next_timeout(&self) -> Option<Instant> {
         let server = self.server.poll_timeout().map(|(at, _)| at);
-        [server, self.questions.poll_timeout()].into_iter().flatten().min()
+        [server, self.questions.poll_timeout(), self.tasks.poll_timeout()].into_iter().flatten().min()
     }
 
     fn keep(&mut self, key: Key, payload: Payload) {

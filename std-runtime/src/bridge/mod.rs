@@ -263,6 +263,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
             sampling: config.sampling,
             sampling_tools: config.sampling,
             roots: !config.roots.is_empty(),
+            tasks: false,
         },
         roots: config.roots.clone(),
         expired: config.expired,

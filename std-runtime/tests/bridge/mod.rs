@@ -6,6 +6,7 @@
 mod caller;
 mod server;
 mod site;
+mod tasks;
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex}
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::{Event, Peer, Stage};
+use super::{Event, Peer, Stage, tasks::Task};
 
 /// Names the stream of a notification.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -68,6 +68,7 @@ pub(crate) struct Process {
     /// Requests that run, by their id as text.
     running: RefCell<Vec<(String, Rc<Notify>)>>,
     initialized: Cell<bool>,
+    pub(super) given: RefCell<Vec<Task>>,
     /// What was subscribed to, and the streams that are open: ids and filters.
     subscribed: RefCell<BTreeSet<String>>,
     streams: RefCell<Vec<(Value, Value)>>,
@@ -102,6 +103,7 @@ impl Process {
             changed: Notify::new(),
             tasks: RefCell::default(),
             running: RefCell::default(),
+            given: RefCell::default(),
             initialized: Cell::new(false),
             subscribed: RefCell::default(),
             streams: RefCell::default(),
@@ -289,6 +291,10 @@ pub(super) fn request(
         })),
         (Era::Modern, "initialize" | "ping") => error(-32601),
         (Era::Legacy, _) if !process.initialized.get() => error(-32600),
+        (era, "tools/call") if params["name"] == "task" => result(process.create_task(era, params)),
+        (era, method) if method.starts_with("tasks/") => {
+            process.of_tasks(era, method, params).map_or_else(error, result)
+        }
         (Era::Legacy, "resources/subscribe" | "resources/unsubscribe") => match params["uri"].as_str() {
             Some("gone:1") => error(-32002),
             Some("shy:1") => error(-32603),

@@ -267,11 +267,13 @@ impl Hub {
                 }
                 let payload = Payload::new(connection, operation.method, frame, parts, token);
                 inner.order += 1;
+                let capabilities = ClientCapabilities::of_request(frame, &parts);
                 let payload = Payload {
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
-                    capabilities: ClientCapabilities::of_request(frame, &parts),
+                    capabilities,
+                    asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
                 };
                 inner.keep(key, payload);

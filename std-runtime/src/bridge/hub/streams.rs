@@ -242,6 +242,7 @@ impl Hub {
     ) {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
+                inner.tasks_seen(now, key, line, &message);
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
@@ -285,7 +286,8 @@ impl Hub {
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
-            Outcome::Notification { .. } | Outcome::Ignored(_) => {}
+            Outcome::Notification { method } => inner.task_notified(now, line, method),
+            Outcome::Ignored(_) => {}
         }
     }
 }
