@@ -173,6 +173,7 @@ impl Answers for Answerer<'_> {
             sampling: self.sampling.is_some(),
             sampling_tools: false,
             roots: !self.roots.is_empty(),
+            tasks: false,
         }
     }
 
@@ -222,6 +223,9 @@ pub(crate) fn explain(session: &SessionName, failure: Failure) -> Failure {
         data.is_some_and(|data| data["requiredCapabilities"].get(name).is_some())
     };
     let mut hints = Vec::new();
+    if missing("extensions") {
+        hints.push("it runs only as a task: add --task, or --detach".to_owned());
+    }
     if missing("elicitation") {
         hints.push(
             "it asks the user: run it on a terminal without --json, or answer with --elicit".to_owned(),

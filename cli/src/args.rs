@@ -12,15 +12,21 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
+use drowse_runtime::record::Settings;
+use drowse_runtime::remote::Header;
 
 use crate::answers::Elicit;
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
-use crate::target;
+use crate::schema::expected::{Expected, Mode};
+use crate::target::{self, Target};
+use crate::text::shell_quoted;
 
 mod connect;
+mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
+pub(crate) use tasks::{TaskMode, Tasks};
 
 /// What to do.
 #[derive(Debug, PartialEq)]
@@ -43,12 +49,18 @@ pub(crate) enum Command {
     ToolsGet {
         session: SessionName,
         tool: String,
+        expected: Option<Expected>,
     },
     ToolsCall {
         session: SessionName,
         tool: String,
-        words: Vec<String>,
-        output: Option<PathBuf>,
+        given: Given,
+        check: Check,
+        task: Option<TaskMode>,
+    },
+    Tasks {
+        session: SessionName,
+        what: Tasks,
     },
     /// `tools-call <tool> --help`: that tool's arguments.
     ToolHelp {
@@ -62,6 +74,31 @@ pub(crate) enum Command {
         session: SessionName,
         uri: String,
         output: Option<PathBuf>,
+    },
+    TemplatesList {
+        session: SessionName,
+    },
+    PromptsList {
+        session: SessionName,
+    },
+    PromptsGet {
+        session: SessionName,
+        prompt: String,
+        given: Given,
+    },
+    Complete {
+        session: SessionName,
+        asked: Completion,
+    },
+    ResourcesSubscribe {
+        session: SessionName,
+        uri: String,
+        /// `--sync`: keep this file equal, in the background.
+        sync: Option<PathBuf>,
+    },
+    ResourcesUnsubscribe {
+        session: SessionName,
+        uri: String,
     },
     Ping {
         session: SessionName,
@@ -78,6 +115,53 @@ pub(crate) enum Command {
     DemoServer,
     /// Help or the version: text for stdout.
     Show(String),
+    /// A command on a server of its own, which it calls by a name as if it were a session.
+    Once {
+        server: Box<Once>,
+        command: Box<Self>,
+    },
+}
+
+/// What a tool or prompt is given, and what becomes of its content.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) words: Vec<String>,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) expected: Option<Expected>,
+}
+
+/// Whether arguments are checked before they are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Where the schema is asked for anyway.
+    #[default]
+    IfKnown,
+    Always,
+    Never,
+}
+
+/// A server that is there for one command.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Once {
+    pub(crate) name: SessionName,
+    pub(crate) target: Target,
+    pub(crate) settings: Settings,
+    pub(crate) env: Vec<Variable>,
+    pub(crate) headers: Vec<Header>,
+    /// How it was given: what ends a line that uses it again.
+    pub(crate) typed: String,
+}
+
+/// What `complete` was given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// Whether `reference` is a template of resource URIs, and not a prompt.
+    pub(crate) of_resource: bool,
+    pub(crate) reference: String,
+    pub(crate) argument: String,
+    pub(crate) prefix: String,
+    /// Arguments that have a value already.
+    pub(crate) with: Vec<(String, String)>,
 }
 
 /// The flags that every verb takes.
@@ -106,35 +190,25 @@ impl Globals {
 /// Reads a command line without its first word.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure> {
     let guess = Globals::guess(&words);
-    let split = Split::new(words)?;
+    let mut split = Split::new(words)?;
     if split.wants(&["--version", "-V"]) && split.verb.is_none() {
         return Ok((Command::Show(format!("drowse {}\n", env!("CARGO_PKG_VERSION"))), guess));
     }
-    let Some(verb) = split.verb else {
-        if split.wants(&["--help", "-h"]) {
-            return Ok((Command::Show(grammar::overview()), guess));
-        }
-        let matches = split.matches(&grammar::BARE)?;
-        let command = match split.session {
-            Some(session) => Command::Info { session },
-            None => Command::List,
-        };
-        return Ok((command, globals(&matches, guess)?));
-    };
-    if split.wants(&["--help", "-h"]) {
-        let command = match (verb.name, &split.session, split.first_positional()) {
-            ("tools-call", Some(session), Some(tool)) => {
-                Command::ToolHelp { session: session.clone(), tool: text(tool)? }
-            }
-            ("help", _, None) => Command::Show(grammar::overview()),
-            _ => Command::Show(verb_help(verb)),
-        };
-        return Ok((command, guess));
+    let verb = split.verb.unwrap_or(&grammar::BARE);
+    let asks_for_help = split.wants(&["--help", "-h"]);
+    if asks_for_help && !(verb.name == "tools-call" && split.first_positional().is_some()) {
+        let help = matches!((verb.name, split.first_positional()), ("" | "help", None));
+        return Ok((Command::Show(if help { grammar::overview() } else { verb_help(verb) }), guess));
     }
+    let words = split.cut_server_command(verb);
     let matches = split.matches(verb)?;
     let globals = globals(&matches, guess)?;
-    match (verb.session, &split.session) {
-        (Session::Required, None) => return Err(no_session(verb)),
+    let server = once(verb, &split, &matches, words)?;
+    let session = server.as_ref().map(|server| server.name.clone()).or(split.session);
+    match (verb.session, &session) {
+        // Without any server, that of the verb in general.
+        (_, None) if asks_for_help => return Ok((Command::Show(verb_help(verb)), globals)),
+        (Session::Required | Session::OrServer, None) => return Err(no_session(verb)),
         (Session::None, Some(session)) => {
             return Err(Failure::usage(format!(
                 "`{}` does not take a session, but {session} was given",
@@ -143,7 +217,20 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
         }
         _ => {}
     }
-    Ok((command(verb, split.session, &matches)?, globals))
+    let command = match (verb.name, session) {
+        ("", Some(session)) => Command::Info { session },
+        ("", None) => Command::List,
+        ("tools-call", Some(session)) if asks_for_help => Command::ToolHelp {
+            session,
+            tool: matches.get_one::<String>("tool").cloned().unwrap_or_default(),
+        },
+        (_, session) => command(verb, session, &matches)?,
+    };
+    let command = match server {
+        Some(server) => Command::Once { server: Box::new(server), command: Box::new(command) },
+        None => command,
+    };
+    Ok((command, globals))
 }
 
 /// The line, after drowse's own grammar: who, what, and the rest for clap.
@@ -192,7 +279,9 @@ impl Split {
     /// Whether the next words belong to the verb. `connect` keeps every `@name` after it: it may stand anywhere.
     fn is_complete(&self) -> bool {
         match self.verb {
-            Some(verb) => self.session.is_some() || verb.session != Session::Required,
+            Some(verb) => {
+                self.session.is_some() || !matches!(verb.session, Session::Required | Session::OrServer)
+            }
             None => false,
         }
     }
@@ -219,6 +308,15 @@ impl Split {
             }
         }
         None
+    }
+
+    /// Takes what stands after `--`, where that is a server's command line: a session has no use for one.
+    fn cut_server_command(&mut self, verb: &Verb) -> Vec<OsString> {
+        if self.session.is_some() || !grammar::takes_server(verb) {
+            return Vec::new();
+        }
+        let at = self.rest.iter().position(|word| word == "--");
+        at.map_or_else(Vec::new, |at| self.rest.split_off(at).split_off(1))
     }
 
     fn matches(&self, verb: &Verb) -> Result<ArgMatches, Failure> {
@@ -251,10 +349,57 @@ fn find_verb(typed: &str, session: Option<&SessionName>) -> Result<&'static Verb
 }
 
 fn no_session(verb: &Verb) -> Failure {
-    Failure::usage(format!("`{}` needs a session", verb.name)).with_hint(format!(
-        "{}\nsessions: drowse",
-        format!("drowse @name {} {}", verb.name, verb.usage).trim_end()
-    ))
+    let usage = verb.usage.lines().next().unwrap_or_default();
+    let line = format!("{} {usage}", verb.name);
+    let line = line.trim_end();
+    let once = match verb.session {
+        Session::OrServer => format!("drowse {line} --server <url | file:entry | \"command line\">\n"),
+        _ => String::new(),
+    };
+    Failure::usage(format!("`{}` needs a session", verb.name))
+        .with_hint(format!("drowse @name {line}\n{once}sessions: drowse"))
+}
+
+/// The server that the command is to have for itself, if it names one.
+fn once(
+    verb: &Verb,
+    split: &Split,
+    matches: &ArgMatches,
+    command: Vec<OsString>,
+) -> Result<Option<Once>, Failure> {
+    if !grammar::takes_server(verb) {
+        return Ok(None);
+    }
+    let command = command.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>()?;
+    let of_server = grammar::OF_SERVER.iter().find(|id| {
+        matches.value_source(id).is_some_and(|source| source == clap::parser::ValueSource::CommandLine)
+    });
+    let (target, typed) = match (matches.get_one::<String>("server"), command.is_empty(), &split.session) {
+        (None, true, _) => {
+            return match of_server {
+                None => Ok(None),
+                Some(flag) => Err(Failure::usage(format!(
+                    "--{flag} is about a server, and belongs to `connect`, or to one that is given with --server"
+                ))),
+            };
+        }
+        (Some(given), true, None) => (target::once(given)?, format!("--server {}", shell_quoted(given))),
+        (None, false, None) => {
+            let typed: Vec<_> = command.iter().map(|word| shell_quoted(word)).collect();
+            (target::parse(&[], command)?, format!("-- {}", typed.join(" ")))
+        }
+        (Some(given), false, _) => {
+            return Err(Failure::usage(format!("two servers: `{given}`, and the command after --")));
+        }
+        (_, _, Some(session)) => {
+            return Err(Failure::usage(format!("two servers: {session}, and that of --server")));
+        }
+    };
+    let (settings, env) = (connect::for_once(matches)?, connect::variables(matches)?);
+    let headers = connect::headers(matches)?;
+    connect::check_command(&target, &settings, &headers)?;
+    let name = session_name(&target.derived_name())?;
+    Ok(Some(Once { name, target, settings, env, headers, typed }))
 }
 
 fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> Result<Command, Failure> {
@@ -268,15 +413,46 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
             "close" => Command::Close { session },
             "restart" => Command::Restart { session },
             "tools-list" => Command::ToolsList { session, full: matches.get_flag("full") },
-            "tools-get" => Command::ToolsGet { session, tool: required("tool") },
+            "tools-get" => {
+                Command::ToolsGet { session, tool: required("tool"), expected: expected(matches)? }
+            }
             "tools-call" => Command::ToolsCall {
                 session,
                 tool: required("tool"),
-                words: matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect(),
-                output: output(),
+                given: given(matches)?,
+                check: match (matches.get_flag("check"), matches.get_flag("no-check")) {
+                    (true, _) => Check::Always,
+                    (false, true) => Check::Never,
+                    (false, false) => Check::IfKnown,
+                },
+                task: tasks::mode(matches),
             },
+            "tasks-list" | "tasks-get" | "tasks-result" | "tasks-cancel" => {
+                Command::Tasks { session, what: tasks::read(verb.name, matches) }
+            }
             "resources-list" => Command::ResourcesList { session },
             "resources-read" => Command::ResourcesRead { session, uri: required("uri"), output: output() },
+            "resources-templates-list" => Command::TemplatesList { session },
+            "prompts-list" => Command::PromptsList { session },
+            "prompts-get" => {
+                Command::PromptsGet { session, prompt: required("prompt"), given: given(matches)? }
+            }
+            "complete" => Command::Complete {
+                session,
+                asked: Completion {
+                    of_resource: required("of") == "resource",
+                    reference: required("reference"),
+                    argument: required("argument"),
+                    prefix: required("prefix"),
+                    with: with(matches)?,
+                },
+            },
+            "resources-subscribe" => Command::ResourcesSubscribe {
+                session,
+                uri: required("uri"),
+                sync: matches.get_one::<String>("sync").map(PathBuf::from),
+            },
+            "resources-unsubscribe" => Command::ResourcesUnsubscribe { session, uri: required("uri") },
             "ping" => Command::Ping { session },
             "logs" => Command::Logs {
                 session,
@@ -296,6 +472,45 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         },
         other => Err(Failure::usage(format!("`{other}` needs a session"))),
     }
+}
+
+fn given(matches: &ArgMatches) -> Result<Given, Failure> {
+    Ok(Given {
+        words: matches.get_many::<String>("arguments").into_iter().flatten().cloned().collect(),
+        output: matches.get_one::<String>("output").map(PathBuf::from),
+        expected: expected(matches)?,
+    })
+}
+
+fn expected(matches: &ArgMatches) -> Result<Option<Expected>, Failure> {
+    let mode = matches.get_one::<String>("schema-mode").map(String::as_str);
+    let Some(file) = matches.get_one::<String>("schema") else {
+        return match mode {
+            Some(_) => Err(Failure::usage("--schema-mode is about --schema, which is not given")),
+            None => Ok(None),
+        };
+    };
+    let mode = match mode {
+        Some("strict") => Mode::Strict,
+        Some("ignore") => Mode::Ignore,
+        _ => Mode::Compatible,
+    };
+    Ok(Some(Expected { file: file.into(), mode }))
+}
+
+/// Every `--with`.
+fn with(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for typed in matches.get_many::<String>("with").into_iter().flatten() {
+        match typed.split_once('=') {
+            Some((key, _)) if pairs.iter().any(|(known, _)| known == key) => {
+                return Err(Failure::usage(format!("argument `{key}` is given twice")));
+            }
+            Some((key, value)) if !key.is_empty() => pairs.push((key.to_owned(), value.to_owned())),
+            _ => return Err(Failure::usage(format!("--with takes key=value, not `{typed}`"))),
+        }
+    }
+    Ok(pairs)
 }
 
 fn session_name(typed: &str) -> Result<SessionName, Failure> {

@@ -1,6 +1,6 @@
 //! The arguments of a tool: from words of the command line to one JSON object.
 //!
-//! Owns the forms `key:=json`, `key=string`, `key=@file`, `{…}` and `-`, and their coercion by a tool's input schema.
+//! Owns the forms `key:=json`, `key=string`, `key=@file`, `{…}` and `-`. How a schema changes values is `schema`'s.
 //! Never talks to a server: the caller asks [`Arguments::needs_schema`], fetches one if so, and hands it in.
 //!
 //! When a schema is needed. `key=text` and `key=@file` are strings by their form, `{…}` and `-` are taken as written,
@@ -8,6 +8,7 @@
 //! that reads as a number, boolean, null, array or object: the tool may want exactly that, or the same characters as a
 //! string (`id:=123`, `body:={"a":1}`). Only then one `tools/list` is worth its round trip.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
 
@@ -15,6 +16,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use crate::error::Failure;
+use crate::schema::coerce::{Sent, coerce};
 
 /// Checked arguments, ready to be coerced and written.
 #[derive(Debug, PartialEq)]
@@ -33,9 +35,6 @@ pub(crate) enum Value {
     /// JSON that is not a string; the text as typed, because a string parameter gets exactly that.
     Json(String),
 }
-
-/// How many `$ref`s and alternatives deep a property's types are looked for.
-const SCHEMA_DEPTH: usize = 8;
 
 impl Arguments {
     /// Reads the words after a tool's name. Stdin is read if and only if one of them is `-`.
@@ -75,28 +74,51 @@ impl Arguments {
         }
     }
 
-    /// Turns values into strings where the schema takes a string and not what the value reads as.
-    ///
-    /// Anything the schema does not settle stays JSON: the server is the one to validate.
+    /// Turns values into strings where the schema takes those and not what was typed. Whatever it does not settle
+    /// stays JSON.
     pub(crate) fn coerce(&mut self, schema: &Json) {
         let Self::Pairs(pairs) = self else { return };
         for (key, value) in pairs {
             let Value::Json(text) = value else { continue };
-            let Some(property) = schema.get("properties").and_then(|all| all.get(key.as_str())) else {
-                continue;
-            };
-            let mut accepted = Vec::new();
-            accepted_types(schema, property, SCHEMA_DEPTH, &mut accepted);
-            let reads_as = json_type(text);
-            let fits = accepted.iter().any(|&kind| {
-                kind == reads_as
-                    || (kind == "number" && reads_as == "integer")
-                    || (kind == "integer" && is_whole(text))
-            });
-            if !fits && accepted.contains(&"string") {
-                *value = Value::Text(std::mem::take(text));
+            match coerce(schema, key, text) {
+                Sent::AsTyped => {}
+                Sent::Text => *value = Value::Text(std::mem::take(text)),
+                Sent::Array(array) => *text = array,
             }
         }
+    }
+
+    /// The names of all arguments.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Pairs(pairs) => pairs.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Whole(text) => serde_json::from_str::<BTreeMap<String, &RawValue>>(text)
+                .map(|members| members.into_keys().collect())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Makes every value a string, as the arguments of prompts are: JSON becomes its text as it was typed.
+    pub(crate) fn make_strings(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Pairs(pairs) => {
+                for (_, value) in pairs {
+                    if let Value::Json(text) = value {
+                        *value = Value::Text(std::mem::take(text));
+                    }
+                }
+            }
+            Self::Whole(text) => {
+                let members: BTreeMap<String, &RawValue> = serde_json::from_str(text)
+                    .map_err(|error| Failure::usage(format!("the arguments are not valid JSON: {error}")))?;
+                let pairs = members.into_iter().map(|(key, value)| {
+                    let text = value.get();
+                    (key, Value::Text(serde_json::from_str(text).unwrap_or_else(|_| text.to_owned())))
+                });
+                *self = Self::Pairs(pairs.collect());
+            }
+        }
+        Ok(())
     }
 
     /// The `arguments` object, on one line: values typed as JSON keep every digit.
@@ -129,8 +151,18 @@ pub(crate) fn read_stdin() -> io::Result<String> {
     Ok(text)
 }
 
+/// The params of a request that names something and gives it arguments.
+pub(crate) fn named(name: &str, arguments: &str) -> String {
+    let mut params = String::from("{\"name\":");
+    push_string(&mut params, name);
+    params.push_str(",\"arguments\":");
+    params.push_str(arguments);
+    params.push('}');
+    params
+}
+
 /// A JSON string, quoted and escaped.
-pub(crate) fn push_string(out: &mut String, text: &str) {
+fn push_string(out: &mut String, text: &str) {
     out.push_str(&Json::from(text).to_string());
 }
 
@@ -185,58 +217,6 @@ fn typed(text: &str) -> Value {
 /// Valid JSON has line breaks only between tokens, where a space is the same. A message is one line.
 fn single_line(json: &str) -> String {
     json.trim().replace(['\n', '\r'], " ")
-}
-
-/// The JSON Schema type name of valid JSON that is not a string.
-fn json_type(text: &str) -> &'static str {
-    match text.trim_start().as_bytes().first() {
-        Some(b'{') => "object",
-        Some(b'[') => "array",
-        Some(b't' | b'f') => "boolean",
-        Some(b'n') => "null",
-        _ if text.contains(['.', 'e', 'E']) => "number",
-        _ => "integer",
-    }
-}
-
-/// JSON Schema counts `1.0` as an integer.
-fn is_whole(text: &str) -> bool {
-    json_type(text) == "number" && text.trim().parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
-}
-
-/// Collects the type names that a property takes, through local references and alternatives.
-fn accepted_types<'a>(root: &'a Json, property: &'a Json, depth: usize, accepted: &mut Vec<&'a str>) {
-    if depth == 0 {
-        return;
-    }
-    match property.get("type") {
-        Some(Json::String(kind)) => accepted.push(kind),
-        Some(Json::Array(kinds)) => accepted.extend(kinds.iter().filter_map(Json::as_str)),
-        _ => {
-            let values = property.get("enum").and_then(Json::as_array);
-            for value in values.into_iter().flatten().chain(property.get("const")) {
-                accepted.push(match value {
-                    Json::Null => "null",
-                    Json::Bool(_) => "boolean",
-                    Json::Number(number) if number.is_f64() => "number",
-                    Json::Number(_) => "integer",
-                    Json::String(_) => "string",
-                    Json::Array(_) => "array",
-                    Json::Object(_) => "object",
-                });
-            }
-        }
-    }
-    for alternatives in ["anyOf", "oneOf", "allOf"] {
-        for alternative in property.get(alternatives).and_then(Json::as_array).into_iter().flatten() {
-            accepted_types(root, alternative, depth - 1, accepted);
-        }
-    }
-    if let Some(pointer) = property.get("$ref").and_then(Json::as_str).and_then(|r| r.strip_prefix('#'))
-        && let Some(target) = root.pointer(pointer)
-    {
-        accepted_types(root, target, depth - 1, accepted);
-    }
 }
 
 #[cfg(test)]
@@ -324,6 +304,19 @@ mod tests {
     }
 
     #[test]
+    fn prompts_get_strings() {
+        for (words, sent) in [
+            (&["n:=1.50", "t=x", "l:=[1]"][..], r#"{"n":"1.50","t":"x","l":"[1]"}"#),
+            (&[r#"{"s": "\u0041", "n": 1.0, "o": {"a": 1}}"#], r#"{"n":"1.0","o":"{\"a\": 1}","s":"A"}"#),
+            (&[], "{}"),
+        ] {
+            let mut arguments = parse(words).unwrap();
+            arguments.make_strings().unwrap();
+            assert_eq!(arguments.to_json(), sent);
+        }
+    }
+
+    #[test]
     fn only_ambiguous_values_need_a_schema() {
         for plain in [&[][..], &["a=1"], &["a:=text"], &["a:=\"1\""], &["{\"a\":1}"]] {
             assert!(!parse(plain).unwrap().needs_schema(), "{plain:?}");
@@ -355,31 +348,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_takes_stays() {
-        let properties = json!({
-            "n": {"type": "number"}, "i": {"type": "integer"}, "b": {"type": ["boolean", "string"]},
-            "any": {}, "e": {"enum": ["1", "2"]}, "o": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "r": {"$ref": "#/$defs/name"}, "loop": {"$ref": "#/properties/loop"},
-        });
-        let schema = json!({"properties": properties, "$defs": {"name": {"type": "string"}}});
-        for (word, sent) in [
-            ("n:=1", r#"{"n":1}"#),
-            ("i:=1.0", r#"{"i":1.0}"#),
-            ("i:=1.5", r#"{"i":1.5}"#),
-            ("b:=true", r#"{"b":true}"#),
-            ("b:=1", r#"{"b":"1"}"#),
-            ("any:=1", r#"{"any":1}"#),
-            ("other:=1", r#"{"other":1}"#),
-            ("e:=1", r#"{"e":"1"}"#),
-            ("o:=null", r#"{"o":null}"#),
-            ("o:=7", r#"{"o":"7"}"#),
-            ("r:=7", r#"{"r":"7"}"#),
-            ("loop:=7", r#"{"loop":7}"#),
-        ] {
-            assert_eq!(coerced(word, schema.clone()), sent);
-        }
-        for odd in [json!(null), json!({"properties": 3}), json!({"properties": {"n": 3}})] {
-            assert_eq!(coerced("n:=1", odd), r#"{"n":1}"#);
-        }
+    fn an_array_of_strings_and_what_stays() {
+        let schema = json!({"properties": {"l": {"items": {"type": "string"}}, "n": {"type": "number"}}});
+        assert_eq!(coerced("l:=[1.0,2]", schema.clone()), r#"{"l":["1.0","2"]}"#);
+        assert_eq!(coerced("n:=1.0", schema.clone()), r#"{"n":1.0}"#);
+        assert_eq!(coerced("other:=1", schema), r#"{"other":1}"#);
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(parse(&["b:=1", "a=2"]).unwrap().names(), ["b", "a"]);
+        assert_eq!(parse(&[r#"{"b": {"c": 1}, "a": 2}"#]).unwrap().names(), ["a", "b"]);
     }
 }

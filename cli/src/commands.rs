@@ -1,19 +1,29 @@
 //! The commands, one module a group. Each turns checked arguments into calls of the runtime and a result on stdout.
 
 mod bulk;
+mod catalogue;
+mod complete;
 mod connect;
 mod demo;
 mod logs;
+mod once;
 mod operations;
+mod prompts;
 mod resources;
 mod serve;
 mod sessions;
+mod subscribe;
+mod sync;
+mod tasks;
 mod tools;
 
+use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{Sessions, Wait};
+use drowse_runtime::home::SessionName;
 use signal_hook::consts::SIGXFSZ;
 
 use crate::answers::Elicit;
@@ -21,6 +31,7 @@ use crate::args::{Command, Globals};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::render::content::Rendered;
 
 /// How a command that printed its result ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +41,8 @@ pub(crate) enum Status {
     Bad(Exit),
 }
 
+pub(crate) use once::{GUARD_COMMAND, guard};
+
 /// What every command works with.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -37,9 +50,37 @@ pub(crate) struct Context {
     pub(crate) timeout: Option<Duration>,
     /// Answers to a server's questions.
     pub(crate) elicit: Option<Elicit>,
+    /// Where the command has a server of its own: instead of the user's sessions.
+    alone: Option<once::Alone>,
 }
 
 impl Context {
+    /// The sessions that the command is about.
+    fn sessions(&self) -> Result<Sessions, Failure> {
+        self.alone.as_ref().map_or_else(open, |alone| Ok(alone.sessions.clone()))
+    }
+
+    /// Catches Ctrl-C; where that is not possible, it ends the process as ever.
+    fn interrupt(&self) -> Option<Rc<Interrupt>> {
+        match &self.alone {
+            Some(alone) => Some(Rc::clone(&alone.interrupt)),
+            None => Interrupt::catch().ok().map(Rc::new),
+        }
+    }
+
+    /// The server, as the subject of a sentence.
+    fn who(&self, session: &SessionName) -> String {
+        if self.alone.is_some() { "the server".to_owned() } else { session.to_string() }
+    }
+
+    /// A command line that does something else with the same server.
+    fn line(&self, session: &SessionName, words: &str) -> String {
+        match &self.alone {
+            Some(alone) => format!("drowse {words} {}", alone.typed),
+            None => format!("drowse {session} {words}"),
+        }
+    }
+
     /// A wait that ends with `--timeout`, if given, or when the user interrupts.
     fn wait<'a>(&self, interrupt: Option<&'a Interrupt>) -> Wait<'a> {
         Wait {
@@ -51,19 +92,44 @@ impl Context {
 
 /// Does what the command line asked for.
 pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure> {
-    let context =
-        &Context { output: Output::new(globals), timeout: globals.timeout, elicit: globals.elicit.clone() };
+    let context = Context {
+        output: Output::new(globals),
+        timeout: globals.timeout,
+        elicit: globals.elicit.clone(),
+        alone: None,
+    };
     match command {
-        Command::ToolsCall { session, tool, words, output } => {
-            tools::call(context, &session, &tool, &words, output.as_deref())
+        Command::Once { server, command } => once::run(context, *server, *command),
+        command => carry_out(command, &context),
+    }
+}
+
+fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
+    match command {
+        Command::ToolsCall { session, tool, given, check, task } => {
+            tools::call(context, &session, &tool, &given, check, task)
         }
+        Command::Tasks { session, what } => tasks::run(context, &session, &what),
         Command::ToolsList { session, full } => tools::list(context, &session, full),
-        Command::ToolsGet { session, tool } => tools::get(context, &session, &tool),
+        Command::ToolsGet { session, tool, expected } => {
+            tools::get(context, &session, &tool, expected.as_ref())
+        }
         Command::ToolHelp { session, tool } => tools::help(context, &session, &tool),
         Command::ResourcesList { session } => resources::list(context, &session),
         Command::ResourcesRead { session, uri, output } => {
             resources::read(context, &session, &uri, output.as_deref())
         }
+        Command::TemplatesList { session } => resources::templates(context, &session),
+        Command::PromptsList { session } => prompts::list(context, &session),
+        Command::PromptsGet { session, prompt, given } => prompts::get(context, &session, &prompt, &given),
+        Command::Complete { session, asked } => complete::complete(context, &session, &asked),
+        Command::ResourcesSubscribe { session, uri, sync: None } => {
+            subscribe::subscribe(context, &session, &uri)
+        }
+        Command::ResourcesSubscribe { session, uri, sync: Some(file) } => {
+            sync::sync(context, &session, uri, &file)
+        }
+        Command::ResourcesUnsubscribe { session, uri } => sync::unsync(context, &session, &uri),
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),
         Command::Info { session } => sessions::info(context, &session),
@@ -74,6 +140,8 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
+        // Never within another.
+        Command::Once { .. } => Err(Failure::usage("two servers for one command")),
         Command::Show(text) => context.output.layout(&text).map(|()| Status::Done),
     }
 }
@@ -90,7 +158,32 @@ fn open() -> Result<Sessions, Failure> {
     Ok(Sessions::open()?.with_principal(PRINCIPAL))
 }
 
-/// Catches Ctrl-C; where that is not possible, it ends the process as ever.
-fn interrupt() -> Option<Interrupt> {
-    Interrupt::catch().ok()
+/// Prints the result of a tool or a prompt, or saves its content to `output`.
+fn present(
+    context: &Context,
+    answer: &str,
+    output: Option<&Path>,
+    render: impl FnOnce() -> Result<Rendered, Failure>,
+) -> Result<(), Failure> {
+    let to = &context.output;
+    if to.json && output.is_none() {
+        return to.document(answer);
+    }
+    let rendered = render()?;
+    match output {
+        Some(path) => {
+            for line in rendered.save(path)? {
+                to.notice(line);
+            }
+        }
+        None if !rendered.parts.is_empty() => to.notice("↳ save binary content with -o <file>"),
+        None => {}
+    }
+    if to.json {
+        to.document(answer)
+    } else if output.is_none() || !rendered.parts.is_empty() {
+        to.text(&rendered.text)
+    } else {
+        Ok(())
+    }
 }

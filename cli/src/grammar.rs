@@ -7,6 +7,12 @@
 use clap::{Arg, ArgAction, Command};
 use drowse_runtime::suggest::nearest;
 
+mod details;
+
+use details::{
+    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
+};
+
 /// One verb of the command line.
 #[derive(Debug)]
 pub(crate) struct Verb {
@@ -25,6 +31,8 @@ pub(crate) struct Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Session {
     Required,
+    /// A session, or a server for this one command (`--server`).
+    OrServer,
     Optional,
     None,
 }
@@ -57,7 +65,7 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "tools-list",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "List the server's tools",
         usage: "[--full]",
         details: "",
@@ -65,34 +73,65 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "tools-get",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Show one tool with its arguments",
         usage: "<tool>",
         details: "",
-        build: |command| command.arg(positional("tool", "Name of the tool").required(true)),
+        build: |command| expected(command.arg(positional("tool", "Name of the tool").required(true))),
     },
     Verb {
         name: "tools-call",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Call a tool",
         usage: "<tool> [key:=value… | {…} | -]",
         details: CALL_DETAILS,
         build: |command| {
-            command
+            let command = command
                 .arg(positional("tool", "Name of the tool").required(true))
-                .arg(
-                    positional(
-                        "arguments",
-                        "key:=json, key=string, key=@file, one {…} object, or - for stdin",
-                    )
-                    .num_args(0..),
-                )
+                .arg(arguments())
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
+                .arg(switch("check", None, "Ask for the tool's schema and check the arguments in every form"))
+                .arg(switch("no-check", None, "Send arguments that do not fit").overrides_with("check"))
+                .arg(switch("task", None, "Run it as a task, and wait for its result"))
+                .arg(switch("detach", None, "Run it as a task, and only print the task's id"));
+            expected(command)
         },
     },
     Verb {
-        name: "resources-list",
+        name: "tasks-list",
         session: Session::Required,
+        about: "List the server's tasks",
+        usage: "",
+        details: "Servers that speak 2026-07-28 list none.",
+        build: |command| command,
+    },
+    Verb {
+        name: "tasks-get",
+        session: Session::Required,
+        about: "Show how a task stands",
+        usage: "<task>",
+        details: "",
+        build: task,
+    },
+    Verb {
+        name: "tasks-result",
+        session: Session::Required,
+        about: "Wait for a task's result, and print it as tools-call does",
+        usage: "<task> [-o FILE]",
+        details: TASK_DETAILS,
+        build: |command| task(command).arg(output_file("Save images, audio and embedded files there")),
+    },
+    Verb {
+        name: "tasks-cancel",
+        session: Session::Required,
+        about: "Cancel a task",
+        usage: "<task>",
+        details: "",
+        build: task,
+    },
+    Verb {
+        name: "resources-list",
+        session: Session::OrServer,
         about: "List the server's resources",
         usage: "",
         details: "",
@@ -100,7 +139,7 @@ pub(crate) const VERBS: &[Verb] = &[
     },
     Verb {
         name: "resources-read",
-        session: Session::Required,
+        session: Session::OrServer,
         about: "Read one resource",
         usage: "<uri>",
         details: "",
@@ -111,8 +150,84 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
-        name: "ping",
+        name: "resources-templates-list",
+        session: Session::OrServer,
+        about: "List the server's templates of resource URIs",
+        usage: "",
+        details: "",
+        build: |command| command,
+    },
+    Verb {
+        name: "prompts-list",
+        session: Session::OrServer,
+        about: "List the server's prompts",
+        usage: "",
+        details: "",
+        build: |command| command,
+    },
+    Verb {
+        name: "prompts-get",
+        session: Session::OrServer,
+        about: "Fill in one prompt",
+        usage: "<prompt> [key:=value… | {…} | -]",
+        details: PROMPT_DETAILS,
+        build: |command| {
+            let command = command
+                .arg(positional("prompt", "Name of the prompt").required(true))
+                .arg(arguments())
+                .arg(output_file("Save images, audio and embedded files there (without any: the text)"));
+            expected(command)
+        },
+    },
+    Verb {
+        name: "complete",
+        session: Session::OrServer,
+        about: "Ask the server how an argument may go on",
+        usage: "prompt <prompt> <argument> [prefix] [--with key=value]…\n       \
+                drowse @name complete resource <uri-template> <argument> [prefix] [--with key=value]…",
+        details: COMPLETE_DETAILS,
+        build: |command| {
+            command
+                .arg(
+                    positional("of", "prompt, or resource")
+                        .required(true)
+                        .value_parser(["prompt", "resource"]),
+                )
+                .arg(positional("reference", "Name of the prompt, or the template").required(true))
+                .arg(positional("argument", "Name of its argument").required(true))
+                .arg(positional("prefix", "What the value starts with"))
+                .arg(
+                    value("with", None, "KEY=VALUE", "The value of another argument; repeatable")
+                        .action(ArgAction::Append),
+                )
+        },
+    },
+    Verb {
+        name: "resources-subscribe",
         session: Session::Required,
+        about: "Print a resource each time that it is updated, until Ctrl-C",
+        usage: "<uri> [--sync FILE]",
+        details: SUBSCRIBE_DETAILS,
+        build: |command| {
+            command.arg(positional("uri", "URI of the resource").required(true)).arg(value(
+                "sync",
+                None,
+                "FILE",
+                "Keep this file equal to the resource, in the background",
+            ))
+        },
+    },
+    Verb {
+        name: "resources-unsubscribe",
+        session: Session::Required,
+        about: "Keep no file equal to a resource any more",
+        usage: "<uri>",
+        details: "Ends what `resources-subscribe <uri> --sync` began. The files stay as they are.",
+        build: |command| command.arg(positional("uri", "URI of the resource").required(true)),
+    },
+    Verb {
+        name: "ping",
+        session: Session::OrServer,
         about: "Wake the server if it sleeps, and measure its answer",
         usage: "",
         details: "",
@@ -181,6 +296,7 @@ pub(crate) const BARE: Verb = Verb {
 /// it knows the verb; a test holds this list against the commands.
 const VALUE_FLAGS: &[&str] = &[
     "--timeout",
+    "--sync",
     "--max-chars",
     "--idle-timeout",
     "--env",
@@ -194,88 +310,21 @@ const VALUE_FLAGS: &[&str] = &[
     "-o",
     "--lines",
     "-n",
+    "--server",
+    "--with",
+    "--schema",
+    "--schema-mode",
     "--elicit",
     "--root",
     "--sampling-command",
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] = &[
-    "resources-subscribe",
-    "resources-unsubscribe",
-    "resources-templates-list",
-    "prompts-list",
-    "prompts-get",
-    "tasks-list",
-    "tasks-get",
-    "tasks-result",
-    "tasks-cancel",
-    "logging-set-level",
-    "grep",
-    "login",
-    "logout",
-    "shell",
-    "serve",
-    "dev",
-    "enable",
-    "disable",
-    "set",
-];
+const LATER_VERBS: &[&str] =
+    &["logging-set-level", "grep", "login", "logout", "shell", "serve", "dev", "enable", "disable", "set"];
 
 /// Flags that come later, likewise.
-const LATER_FLAGS: &[&str] = &[
-    "--profile",
-    "--no-profile",
-    "--proxy-bearer-token",
-    "--schema",
-    "--schema-mode",
-    "--task",
-    "--detach",
-    "--cached",
-];
-
-const CONNECT_DETAILS: &str = "\
-The server is a URL, an entry of an MCP configuration file (`mcp.json:files`), or a command after `--`. A URL without \
-a scheme is https://, or http:// on this machine. Without @name a name is derived from the host, the entry or the \
-command. On an existing name with the same target its settings stay, except those given now (-H replaces the headers \
-of the same name, --no-insecure and --no-auto-restart take back). A whole file connects all its entries, each as a \
-session of its name; flags given here then count for all of them.
-
-Asleep and awake:
-  --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
-  fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
-  An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
-  ends, a full period starts. `ping` counts. What the server sends by itself does not, nor do `drowse` (the list), \
-  `logs` and `close`.
-  --lazy registers the session and starts nothing; its first command does.
-  --auto-restart starts a server that crashed, or whose session expired, again in the background; never one that is \
-  asleep. --on-expiry fail makes commands fail when the server has ended the session, until `restart`.
-
-Questions of the server:
-  --root is a directory (or file) that it may be told of; `--root ''` takes them back.
-  --sampling-command gets the params of sampling/createMessage as JSON on stdin and writes its result, JSON with role, \
-  content and model, to stdout. It runs in the session's working directory, with the time-out of the request.
-
-The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so that the \
-session wakes the same from anywhere. Name others with --env.";
-
-const CALL_DETAILS: &str = "\
-Arguments:
-  key:=json     a number, boolean, null, array, object or string; what is not JSON is a string.
-                For a parameter declared as a string, id:=123 sends \"123\".
-  key=string    always a string
-  key=@file     the file's text, as a string (a string that starts with @: key:=@text)
-  {…}           the whole object
-  -             the whole object, from stdin (only then stdin is read)
-
-Questions of the server:
-  On a terminal you are asked. Otherwise, and with --json, the server is told that nobody can be, unless --elicit says
-  what to answer: accept-defaults fills forms in with their defaults, decline refuses, and a JSON object is the content
-  of every form (what a form does not ask for is left out), or holds an answer for a question under its key:
-  {\"key\": {…content…}} or {\"key\": {\"action\": \"accept|decline|cancel\"}}. Addresses are never opened without a yes.
-
-`drowse @name tools-call <tool> --help` shows what that tool takes.
-Exit status: 0, or 2 if the tool reports an error.";
+const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -315,6 +364,10 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
         "call" | "run" | "exec" => "tools-call",
         "resources" => "resources-list",
         "read" => "resources-read",
+        "prompts" | "prompt-list" => "prompts-list",
+        "prompt" | "prompt-get" => "prompts-get",
+        "templates" | "templates-list" | "resource-templates-list" => "resources-templates-list",
+        "completion" | "completions" => "complete",
         "list" | "ls" | "sessions" | "ps" => "",
         "log" => "logs",
         "stop" | "disconnect" | "kill" | "rm" | "remove" => "close",
@@ -331,7 +384,7 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
 /// The clap command of one verb. Its help flag is a plain switch: `args` decides what help is shown.
 pub(crate) fn command(verb: &Verb) -> Command {
     let line = match verb.session {
-        Session::Required => format!("drowse @name {} {}", verb.name, verb.usage),
+        Session::Required | Session::OrServer => format!("drowse @name {} {}", verb.name, verb.usage),
         _ => format!("drowse {} {}", verb.name, verb.usage),
     };
     let command = Command::new(verb.name)
@@ -347,7 +400,7 @@ pub(crate) fn command(verb: &Verb) -> Command {
         .max_term_width(110);
     let command = match verb.name {
         // Those during which a server may ask (basic/patterns/mrtr, Supported Requests).
-        "tools-call" | "resources-read" | "prompts-get" => command.arg(value(
+        "tools-call" | "resources-read" | "prompts-get" | "tasks-result" => command.arg(value(
             "elicit",
             None,
             "ANSWER",
@@ -355,7 +408,9 @@ pub(crate) fn command(verb: &Verb) -> Command {
         )),
         _ => command,
     };
-    (verb.build)(command)
+    let command = (verb.build)(command);
+    let command = if takes_server(verb) { once(command) } else { command };
+    command
         .arg(value("timeout", None, "DURATION", timeout_help(verb.name)))
         .arg(value("max-chars", None, "N", "Cut text after N characters (JSON stays whole)"))
         .arg(switch("json", Some('j'), "Print JSON (also: DROWSE_JSON=1)"))
@@ -370,14 +425,16 @@ pub(crate) fn overview() -> String {
          Usage:\n  \
          drowse                       list sessions\n  \
          drowse @name                 show a session's server\n  \
-         drowse [@name] <command> …   flags may stand anywhere\n\nCommands:\n",
+         drowse [@name] <command> …   flags may stand anywhere\n  \
+         drowse <command> … --server <server>\n                               \
+         a server for one command, without a session\n\nCommands:\n",
     );
     for verb in VERBS.iter().filter(|verb| !verb.about.is_empty()) {
         let head = match verb.session {
-            Session::Required => format!("@name {}", verb.name),
+            Session::Required | Session::OrServer => format!("@name {}", verb.name),
             _ => verb.name.to_owned(),
         };
-        text.push_str(&format!("  {head:<24}{}\n", verb.about));
+        text.push_str(&format!("  {head:<32}{}\n", verb.about));
     }
     text.push_str(
         "\nFlags:\n  \
@@ -412,11 +469,33 @@ fn for_urls(command: Command) -> Command {
         .arg(value("proxy", None, "URL", "URL: reach the server through this proxy, not the environment's"))
 }
 
+/// The flags that say what answers a server's questions.
+fn for_questions(command: Command) -> Command {
+    command
+        .arg(
+            value(
+                "root",
+                None,
+                "DIR",
+                "Tell the server of this directory when it asks for roots; repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(value(
+            "sampling-command",
+            None,
+            "COMMAND",
+            "Let the server ask a language model through this shell command",
+        ))
+}
+
 fn connect(command: Command) -> Command {
     let command = command
         .arg(
             positional("server", "URL, or file:entry of an MCP configuration file")
                 .num_args(0..=2)
+                // Flags may stand between it and the name.
+                .action(ArgAction::Append)
                 .hide(true),
         )
         .arg(value(
@@ -425,17 +504,9 @@ fn connect(command: Command) -> Command {
             "DURATION",
             "Let the server go after that long without use (600, 10m; 0: never)",
         ))
-        .arg(
-            value(
-                "env",
-                None,
-                "NAME[=VALUE]",
-                "Pin another variable of your environment, or set one; repeatable",
-            )
-            .action(ArgAction::Append),
-        )
+        .arg(variables("Pin another variable of your environment, or set one; repeatable"))
         .arg(switch("lazy", None, "Register only; start the server with the first command"));
-    for_urls(command)
+    for_questions(for_urls(command))
         .arg(value("keepalive", None, "DURATION", "Ping the server that often (0: never)"))
         .arg(
             switch("auto-restart", None, "Start a server that crashed or expired again in the background")
@@ -453,21 +524,6 @@ fn connect(command: Command) -> Command {
             .hide_possible_values(true),
         )
         .arg(
-            value(
-                "root",
-                None,
-                "DIR",
-                "Tell the server of this directory when it asks for roots; repeatable",
-            )
-            .action(ArgAction::Append),
-        )
-        .arg(value(
-            "sampling-command",
-            None,
-            "COMMAND",
-            "Let the server ask a language model through this shell command",
-        ))
-        .arg(
             Arg::new("command")
                 .value_name("COMMAND")
                 .help("The server's command and its arguments, after --")
@@ -475,6 +531,44 @@ fn connect(command: Command) -> Command {
                 .hide(true)
                 .last(true),
         )
+}
+
+/// Whether the verb works on a server of its own, too. So does the info of bare `@name`.
+pub(crate) fn takes_server(verb: &Verb) -> bool {
+    verb.session == Session::OrServer || verb.name.is_empty()
+}
+
+/// The flags that describe the server of a single command.
+fn once(command: Command) -> Command {
+    let command = command
+        .next_help_heading("Without a session")
+        .arg(value("server", None, "SERVER", "A URL, file:entry, or \"command line\"; also: -- <command>…"))
+        .arg(variables("Another variable for its command; repeatable"));
+    for_questions(for_urls(command)).next_help_heading(None)
+}
+
+/// The flags beside `--server` that say something of a server, by their ids.
+pub(crate) const OF_SERVER: &[&str] =
+    &["env", "header", "cacert", "insecure", "no-insecure", "proxy", "root", "sampling-command"];
+
+fn variables(help: &'static str) -> Arg {
+    value("env", None, "NAME[=VALUE]", help).action(ArgAction::Append)
+}
+
+fn arguments() -> Arg {
+    positional("arguments", "key:=json, key=string, key=@file, one {…} object, or - for stdin").num_args(0..)
+}
+
+/// What somebody expects the thing to be.
+fn expected(command: Command) -> Command {
+    command.arg(value("schema", None, "FILE", "Refuse unless it is as in this file (see tools-call)")).arg(
+        value("schema-mode", None, "MODE", "How much may differ: compatible (default), strict, or ignore")
+            .value_parser(["compatible", "strict", "ignore"]),
+    )
+}
+
+fn task(command: Command) -> Command {
+    command.arg(positional("task", "Id of the task").required(true))
 }
 
 fn timeout_help(verb: &str) -> &'static str {
@@ -511,63 +605,4 @@ fn output_file(help: &'static str) -> Arg {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_sound_and_agree_with_the_list_of_value_flags() {
-        let mut seen: Vec<String> = Vec::new();
-        for verb in VERBS {
-            let mut command = command(verb);
-            command.build();
-            command.clone().debug_assert();
-            for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
-                let names = arg.get_long().map(|long| format!("--{long}"));
-                for name in names.into_iter().chain(arg.get_short().map(|short| format!("-{short}"))) {
-                    assert_eq!(takes_value(&name), arg.get_action().takes_values(), "{} {name}", verb.name);
-                    seen.push(name);
-                }
-            }
-        }
-        for flag in VALUE_FLAGS.iter().copied() {
-            assert!(seen.iter().any(|name| name == flag), "{flag} belongs to no command");
-        }
-        for flag in LATER_FLAGS {
-            assert!(!seen.iter().any(|name| name == flag), "{flag} exists by now");
-        }
-        for later in LATER_VERBS {
-            assert!(verb(later).is_none(), "{later} exists by now");
-        }
-    }
-
-    #[test]
-    fn typos_reversed_names_and_habits_find_their_verb() {
-        for (typed, meant) in [
-            ("list-tools", "tools-list"),
-            ("call-tools", "tools-call"),
-            ("read-resources", "resources-read"),
-            ("tools_list", "tools-list"),
-            ("tool-list", "tools-list"),
-            ("toolslist", "tools-list"),
-            ("tools-lsit", "tools-list"),
-            ("tools-cal", "tools-call"),
-            ("conect", "connect"),
-            ("resart", "restart"),
-            ("tools", "tools-list"),
-            ("stop", "close"),
-        ] {
-            assert_eq!(similar_verb(typed), Some(meant), "{typed}");
-        }
-        for stranger in ["banana", "x", "list", "bridge-serv"] {
-            assert_eq!(similar_verb(stranger), None, "{stranger}");
-        }
-    }
-
-    #[test]
-    fn the_overview_names_every_visible_verb_and_no_hidden_one() {
-        let text = overview();
-        for verb in VERBS {
-            assert_eq!(text.contains(&format!(" {} ", verb.name)), !verb.about.is_empty(), "{}", verb.name);
-        }
-    }
-}
+mod tests;

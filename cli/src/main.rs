@@ -12,8 +12,10 @@ mod grammar;
 mod interrupt;
 mod media;
 mod output;
+mod progress;
 mod render;
 mod result;
+mod schema;
 mod target;
 mod terminal;
 mod text;
@@ -32,6 +34,10 @@ fn main() -> ExitCode {
     // The process that owns a session's server: before anything is opened, since it closes what it inherited.
     if words.first().is_some_and(|word| word == "bridge-serve") {
         return drowse_runtime::bridge::serve();
+    }
+    // The process that removes what a command with a server of its own leaves, should it be killed.
+    if words.first().is_some_and(|word| word == commands::GUARD_COMMAND) {
+        return commands::guard(&words);
     }
     let mut globals = Globals::guess(&words);
     let outcome = args::parse(words).and_then(|(command, checked)| {

@@ -62,7 +62,12 @@ impl Output {
         }
     }
 
-    /// The same, only with `--verbose`.
+    /// Something that may be wrong, and is not the command's failure.
+    pub(crate) fn warning(&self, text: impl Display) {
+        if self.json { self.detail(text) } else { self.notice(format_args!("warning: {text}")) }
+    }
+
+    /// Something worth knowing for who wants to know all, with `--verbose`.
     pub(crate) fn detail(&self, text: impl Display) {
         if self.verbose {
             let _ = writeln!(io::stderr(), "drowse: {}", Sanitized(&text.to_string()));

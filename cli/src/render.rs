@@ -5,4 +5,5 @@
 pub(crate) mod content;
 pub(crate) mod server;
 pub(crate) mod sessions;
+pub(crate) mod tasks;
 pub(crate) mod tools;

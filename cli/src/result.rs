@@ -46,6 +46,19 @@ pub(crate) struct ToolResult {
     pub(crate) structured_content: Option<Value>,
 }
 
+/// The result of `prompts/get`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PromptResult {
+    pub(crate) messages: Vec<PromptMessage>,
+}
+
+/// One message of a prompt.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PromptMessage {
+    pub(crate) role: String,
+    pub(crate) content: Block,
+}
+
 /// The result of `resources/read`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ReadResult {

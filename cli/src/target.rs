@@ -2,6 +2,7 @@
 //!
 //! Owns the reading of server forms. Never opens a configuration file: the runtime does, and says what is wrong inside.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use drowse_runtime::remote::{self, UrlError};
@@ -90,6 +91,101 @@ pub(crate) fn parse(servers: &[&str], mut command: Vec<String>) -> Result<Target
         ([first, second, ..], _) => Err(Failure::usage(format!("two servers: `{first}` and `{second}`"))
             .with_hint("a command goes after --: drowse connect @name -- <command>…")),
     }
+}
+
+/// Reads the one word that names a server for a single command: a server form, or a whole command line.
+pub(crate) fn once(word: &str) -> Result<Target, Failure> {
+    once_form(word, &|path| path.exists(), &is_program)
+}
+
+fn once_form(
+    word: &str,
+    exists: &dyn Fn(&Path) -> bool,
+    is_program: &dyn Fn(&str) -> bool,
+) -> Result<Target, Failure> {
+    let named = server_form(word, exists);
+    let line = match (&named, command_line(word)) {
+        // A program by its path, though not of the kind that is only found through one.
+        (Ok(Target::File(file)), _) if is_program(&file.to_string_lossy()) || is_program(&here(file)) => {
+            return Ok(Target::Command { program: here(file), args: Vec::new() });
+        }
+        (Ok(Target::File(file)), _) => {
+            let file = file.display();
+            return Err(Failure::usage(format!("{file} is a whole file, and one server is meant"))
+                .with_hint(format!("--server {file}:<entry>")));
+        }
+        (Ok(_), _) => return named,
+        (Err(_), Some(line)) => line,
+        (Err(_), None) => {
+            return Err(Failure::usage(format!("`{word}` has a quote that does not end")));
+        }
+    };
+    match line.split_first() {
+        // A word alone is a program only if there is one, else a mistyped server.
+        Some((program, args)) if !program.is_empty() && (!args.is_empty() || is_program(program)) => {
+            Ok(Target::Command { program: program.clone(), args: args.to_vec() })
+        }
+        _ => named.map_err(|failure| match failure.kind.as_ref() {
+            "config" => failure.with_hint(
+                "--server takes a URL, <file>:<entry>, or \"<command> <arguments>…\"; also: -- <command>…",
+            ),
+            _ => failure,
+        }),
+    }
+}
+
+/// A path as a command, which would be looked for elsewhere without a slash in it.
+fn here(file: &Path) -> String {
+    let path = file.to_string_lossy();
+    if path.contains('/') { path.into_owned() } else { format!("./{path}") }
+}
+
+/// The words of a command line, split at white space; quotes and backslashes as in a shell, which is not asked.
+fn command_line(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => loop {
+                match chars.next()? {
+                    '\'' => break,
+                    c => word.get_or_insert_default().push(c),
+                }
+            },
+            '"' => loop {
+                match chars.next()? {
+                    '"' => break,
+                    '\\' => match chars.next()? {
+                        c @ ('"' | '\\' | '$' | '`') => word.get_or_insert_default().push(c),
+                        c => word.get_or_insert_default().extend(['\\', c]),
+                    },
+                    c => word.get_or_insert_default().push(c),
+                }
+            },
+            '\\' => word.get_or_insert_default().push(chars.next()?),
+            c if c.is_whitespace() => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+        // Empty quotes are a word.
+        if matches!(c, '\'' | '"') {
+            word.get_or_insert_default();
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+/// Whether a shell would find a program of that name.
+fn is_program(word: &str) -> bool {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if word.contains('/') {
+        return runs(Path::new(word));
+    }
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|directory| runs(&directory.join(word))))
 }
 
 /// Whether a word that is no command may be meant as a server.
@@ -269,6 +365,26 @@ mod tests {
         assert_eq!(parse(&[], command()).unwrap(), Target::Command { program: "cat".into(), args: vec![] });
         for (servers, command) in [(&[][..], vec![]), (&["a:b"], command()), (&["npx", "thing"], vec![])] {
             assert_eq!(parse(servers, command).unwrap_err().kind, "usage", "{servers:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_in_one_word() {
+        let once = |word: &str| once_form(word, &|path| path == Path::new("mcp.json"), &|word| word == "srv");
+        let command = |program: &str, args: &[&str]| Target::Command {
+            program: program.into(),
+            args: args.iter().map(ToString::to_string).collect(),
+        };
+        assert_eq!(once("mcp.json:files").unwrap(), entry("mcp.json", "files"));
+        assert_eq!(once("srv").unwrap(), command("srv", &[]));
+        assert_eq!(once("npx -y thing").unwrap(), command("npx", &["-y", "thing"]));
+        assert_eq!(
+            once(r#"x 'a b' "c\"d" e\ f '' g"h"'i' "\n""#).unwrap(),
+            command("x", &["a b", "c\"d", "e f", "", "ghi", "\\n"])
+        );
+        for (word, kind) in [("nothing", "config"), ("mcp.json", "usage"), ("x 'y", "usage"), ("", "config")]
+        {
+            assert_eq!(once(word).unwrap_err().kind, kind, "{word}");
         }
     }
 

@@ -74,6 +74,16 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
     }
 }
 
+/// A word as it could be typed into a shell.
+pub(crate) fn shell_quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// A size for people.
 pub(crate) fn size(bytes: usize) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];

@@ -19,7 +19,12 @@ pub struct ClientCapabilities {
     pub sampling_tools: bool,
     /// `roots`: there is a list of roots.
     pub roots: bool,
+    /// The extension `io.modelcontextprotocol/tasks`: a call may be answered with a task.
+    pub tasks: bool,
 }
+
+/// The name of the extension for tasks.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 impl ClientCapabilities {
     /// What a request declares in its `_meta`.
@@ -46,6 +51,7 @@ impl ClientCapabilities {
             sampling: sampling.is_some(),
             sampling_tools: sampling.is_some_and(|sampling| object(sampling, "tools").is_some()),
             roots: object(capabilities, "roots").is_some(),
+            tasks: object(capabilities, "extensions").is_some_and(|all| object(all, TASKS).is_some()),
         }
     }
 
@@ -66,6 +72,7 @@ impl ClientCapabilities {
         put(self.sampling && self.sampling_tools, br#""sampling":{"tools":{}}"#);
         put(self.sampling && !self.sampling_tools, br#""sampling":{}"#);
         put(self.roots, br#""roots":{}"#);
+        put(self.tasks, br#""extensions":{"io.modelcontextprotocol/tasks":{}}"#);
         w.raw(b"}");
     }
 }
@@ -77,11 +84,12 @@ mod tests {
 
     #[test]
     fn every_set_is_read_as_it_was_written() {
-        for bits in 0..32_u8 {
+        for bits in 0..64_u8 {
             let bit = |n: u8| bits >> n & 1 == 1;
             let (form, url, sampling, roots) = (bit(0), bit(1), bit(2), bit(4));
-            let ours = ClientCapabilities { form, url, sampling, sampling_tools: sampling && bit(3), roots };
-            let mut buffer = [0; 128];
+            let sampling_tools = sampling && bit(3);
+            let ours = ClientCapabilities { form, url, sampling, sampling_tools, roots, tasks: bit(5) };
+            let mut buffer = [0; 192];
             let mut w = Writer::new(&mut buffer);
             ours.write(&mut w);
             let text = w.finish().unwrap();

@@ -12,6 +12,7 @@ use crate::json;
 use crate::link::Allowance;
 use crate::message;
 use crate::method::Method;
+use crate::relay::Filter;
 use crate::server::Operation;
 use crate::span::Span;
 use crate::splice::RequestParts;
@@ -63,6 +64,15 @@ pub enum Inbound {
         /// The client's own progress token, if it wants progress.
         token: Option<Span>,
     },
+    /// `subscriptions/listen`: attach a listener.
+    Listen {
+        /// The request's id, which names the subscription from now on.
+        id: Span,
+        /// What it wants to hear.
+        filter: Filter,
+        /// The server is started for it, and kept awake.
+        starts: bool,
+    },
     /// `server/discover`: answered by drowse, see [`discovery`].
     Discover {
         /// The request's id.
@@ -77,6 +87,15 @@ pub enum Inbound {
     Close {
         /// The request's id.
         id: Span,
+    },
+    /// `drowse/sync`, or `drowse/unsync`: the adapter keeps files equal to resources.
+    Sync {
+        /// The request's id.
+        id: Span,
+        /// Its parameters.
+        params: Option<Span>,
+        /// Or no more.
+        on: bool,
     },
     /// The client no longer wants the answer to that request.
     Cancel {
@@ -108,6 +127,8 @@ pub enum Rejection {
     UnsupportedVersion(Span),
     /// There is no such method here.
     UnknownMethod,
+    /// The filter of a subscription is none.
+    InvalidFilter,
 }
 
 impl Rejection {
@@ -117,7 +138,7 @@ impl Rejection {
         match self {
             Self::Malformed(error) => error.code(),
             Self::Batch => -32600,
-            Self::MissingMeta(_) => -32602,
+            Self::MissingMeta(_) | Self::InvalidFilter => -32602,
             Self::UnsupportedVersion(_) => -32022,
             Self::UnknownMethod => -32601,
         }
@@ -136,6 +157,9 @@ impl core::fmt::Display for Rejection {
             }
             Self::UnsupportedVersion(_) => f.write_str("unsupported protocol version: send 2026-07-28"),
             Self::UnknownMethod => f.write_str("there is no such method here"),
+            Self::InvalidFilter => f.write_str(
+                "params.notifications must be an object of booleans, and resourceSubscriptions an array of strings",
+            ),
         }
     }
 }
@@ -184,9 +208,11 @@ impl Front {
                 let counts = matches!(
                     inbound,
                     Inbound::Operation { .. }
+                        | Inbound::Listen { .. }
                         | Inbound::Discover { .. }
                         | Inbound::Status { .. }
                         | Inbound::Close { .. }
+                        | Inbound::Sync { .. }
                         | Inbound::Reject { .. }
                 );
                 self.read = self.read.saturating_add(u64::from(counts));
@@ -274,7 +300,18 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
         Method::Close => Inbound::Close { id },
-        // What the table says starts a server is what is carried to it; subscriptions and tasks come later.
+        Method::Sync | Method::Unsync => {
+            Inbound::Sync { id, params: parts.params, on: method == Method::Sync }
+        }
+        Method::Listen => match Filter::read(frame, parts.params) {
+            Some(filter) => {
+                let names = filter.uris(frame).next().is_some();
+                let starts = activity::rule(method, Asker::Command, names).starts == Starts::Yes;
+                Inbound::Listen { id, filter, starts }
+            }
+            None => reject(Rejection::InvalidFilter),
+        },
+        // What the table says starts a server is what is carried to it.
         _ if activity::rule(method, Asker::Command, false).starts == Starts::Yes && is_carried(method) => {
             let allowance = parts
                 .meta(frame, message::META_TIMEOUT)
@@ -292,18 +329,15 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
     }
 }
 
-/// Whether this front has the method: those of the legacy era, subscriptions and tasks are not (yet) among them.
+/// Whether this front carries the method: those of the legacy era are not among them.
 const fn is_carried(method: Method) -> bool {
-    !matches!(
-        method,
-        Method::Tasks | Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel
-    )
+    !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel)
 }
 
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself
 /// when it was negotiated (`handshake`, its result), or from nothing if it never ran.
 ///
-/// Capabilities are those of the server; what a listener would need is not carried yet and not claimed.
+/// Capabilities are those of the server.
 #[must_use]
 pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], 12> {
     let mut out: Vec<&[u8], 12> = Vec::new();
@@ -399,6 +433,29 @@ mod tests {
         assert_eq!(front.read_count(), 1);
         front.unread();
         assert_eq!(front.read_count(), 0);
+    }
+
+    #[test]
+    fn who_listens_says_to_what() {
+        let mut front = open();
+        let with = |filter: &str| {
+            modern("subscriptions/listen", "").replace(r#""params":{"#, &format!(r#""params":{{{filter}"#))
+        };
+        let line = with(r#""notifications":{"resourceSubscriptions":["a"]},"#);
+        let Inbound::Listen { filter, starts: true, .. } = front.handle_frame(line.as_bytes(), DEFAULT)
+        else {
+            panic!()
+        };
+        assert_eq!(filter.uris(line.as_bytes()).next(), Some(&b"\"a\""[..]));
+        let line = with(r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":[]},"#);
+        let inbound = front.handle_frame(line.as_bytes(), DEFAULT);
+        assert!(matches!(inbound, Inbound::Listen { starts: false, .. }), "{inbound:?}");
+        for bad in ["", r#""notifications":{"resourceSubscriptions":[1]},"#] {
+            let inbound = front.handle_frame(with(bad).as_bytes(), DEFAULT);
+            let Inbound::Reject { rejection, .. } = inbound else { panic!("{inbound:?}") };
+            assert_eq!(rejection.code(), -32602);
+        }
+        assert_eq!(front.read_count(), 4);
     }
 
     #[test]

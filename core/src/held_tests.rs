@@ -20,8 +20,14 @@ const ANN: Principal = Principal(1);
 const BOB: Principal = Principal(2);
 const MINUTE: u64 = 60;
 
-const ALL: ClientCapabilities =
-    ClientCapabilities { form: true, url: true, sampling: true, sampling_tools: true, roots: false };
+const ALL: ClientCapabilities = ClientCapabilities {
+    form: true,
+    url: true,
+    sampling: true,
+    sampling_tools: true,
+    roots: false,
+    tasks: false,
+};
 
 fn at(seconds: u64) -> Instant {
     Instant::from_millis(seconds * 1000)

@@ -38,6 +38,7 @@ pub mod link;
 pub mod message;
 pub mod method;
 pub mod negotiate;
+pub mod relay;
 pub mod server;
 #[cfg(feature = "embassy-sync")]
 pub mod shared;
@@ -45,6 +46,7 @@ mod skim;
 pub mod span;
 pub mod splice;
 pub mod sse;
+pub mod tasks;
 pub mod time;
 pub mod trace;
 

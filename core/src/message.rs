@@ -205,19 +205,9 @@ pub fn own_with(
         Own::Discover { id, revision } => {
             w.raw(br#""id":"#);
             w.number(id);
-            w.raw(br#","method":"server/discover","params":{"_meta":{""#);
-            w.raw(META_PROTOCOL_VERSION.as_bytes());
-            w.raw(br#"":""#);
-            w.raw(revision.name().as_bytes());
-            w.raw(br#"",""#);
-            w.raw(META_CLIENT_INFO.as_bytes());
-            w.raw(br#"":"#);
-            implementation(&mut w, identity);
-            w.raw(br#",""#);
-            w.raw(META_CLIENT_CAPABILITIES.as_bytes());
-            w.raw(br#"":"#);
-            capabilities.write(&mut w);
-            w.raw(b"}}}");
+            w.raw(br#","method":"server/discover","params":{"_meta":"#);
+            request_meta(&mut w, revision, identity, capabilities);
+            w.raw(b"}}");
         }
         Own::Initialize { id, revision } => {
             w.raw(br#""id":"#);
@@ -249,6 +239,28 @@ pub fn own_with(
 
 /// Room for every message of [`own`].
 pub const OWN_MAX: usize = 512;
+
+/// The `_meta` that every modern request of drowse's own has.
+pub(crate) fn request_meta(
+    w: &mut Writer<'_>,
+    revision: Revision,
+    identity: Identity,
+    capabilities: ClientCapabilities,
+) {
+    w.raw(br#"{""#);
+    w.raw(META_PROTOCOL_VERSION.as_bytes());
+    w.raw(br#"":""#);
+    w.raw(revision.name().as_bytes());
+    w.raw(br#"",""#);
+    w.raw(META_CLIENT_INFO.as_bytes());
+    w.raw(br#"":"#);
+    implementation(w, identity);
+    w.raw(br#",""#);
+    w.raw(META_CLIENT_CAPABILITIES.as_bytes());
+    w.raw(br#"":"#);
+    capabilities.write(w);
+    w.raw(b"}");
+}
 
 fn implementation(w: &mut Writer<'_>, identity: Identity) {
     w.raw(br#"{"name":"#);
@@ -352,15 +364,22 @@ mod tests {
     #[test]
     fn what_we_can_be_asked_for_is_declared_in_both_eras() {
         let revision = Revision::LATEST_MODERN;
-        let all =
-            ClientCapabilities { form: true, url: true, sampling: true, sampling_tools: true, roots: true };
+        let all = ClientCapabilities {
+            form: true,
+            url: true,
+            sampling: true,
+            sampling_tools: true,
+            roots: true,
+            tasks: true,
+        };
         for message in [Own::Initialize { id: 1, revision }, Own::Discover { id: u64::MAX, revision }] {
             for (capabilities, wanted) in [
                 (ClientCapabilities::default(), serde_json::json!({})),
                 (
                     all,
                     serde_json::json!({
-                        "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}
+                        "elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {},
+                        "extensions": {"io.modelcontextprotocol/tasks": {}}
                     }),
                 ),
             ] {

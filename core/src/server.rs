@@ -22,11 +22,13 @@ use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Ran, Slot};
 use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
+use crate::relay::{self, Relay};
 use crate::span::Span;
 use crate::splice::RequestParts;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod exchange;
+mod listening;
 
 pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
 
@@ -38,8 +40,14 @@ mod tests;
 #[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod http_tests;
 
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod listening_tests;
+
 /// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
 const KILL_GRACE: Duration = Duration::from_secs(10);
+/// How long the older of two streams of announcements is read on, where each has a connection of its own.
+const OVERLAP: Duration = Duration::from_millis(500);
 
 /// How a server is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,12 +109,17 @@ pub enum StartError {
     Negotiation(NegotiationError),
 }
 
-/// The machine of one registered server. `S` is the storage of its requests.
+/// The machine of one registered server. `S` is the storage of its requests, `R` that of what clients listen to.
 #[derive(Clone, Debug)]
-pub struct Server<S> {
+pub struct Server<S, R = [relay::Slot; 0]> {
     config: Config,
     lifecycle: Lifecycle,
     link: Link<S>,
+    relay: Relay<R>,
+    /// The idle deadline is deferred for those who listen.
+    deferred: bool,
+    /// It is to retire as soon as everybody who listens was told.
+    retiring: bool,
     negotiation: Option<Negotiation>,
     revision: Option<Revision>,
     remembered: Option<Era>,
@@ -137,10 +150,30 @@ struct Http {
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
-    /// A server that does not run. `generation` and `crashes` are those of its record.
+    /// A server that does not run, and to which nobody can listen. `generation` and `crashes` are those of its record.
     #[must_use]
     pub fn new(config: Config, slots: S, generation: u64, crashes: CrashLog) -> Self {
+        Self::listening(config, slots, [], generation, crashes)
+    }
+}
+
+impl<S, R> Server<S, R>
+where
+    S: AsRef<[Slot]> + AsMut<[Slot]>,
+    R: AsRef<[relay::Slot]> + AsMut<[relay::Slot]>,
+{
+    /// A server that does not run, with room for what clients listen to. `generation` and `crashes` are those of its
+    /// record.
+    #[must_use]
+    pub fn listening(config: Config, slots: S, heard: R, generation: u64, crashes: CrashLog) -> Self {
+        let overlap = match config.transport {
+            Transport::Stream => Duration::ZERO,
+            Transport::Http => OVERLAP,
+        };
         Self {
+            relay: Relay::new(heard, config.allowance.quiet, overlap),
+            deferred: false,
+            retiring: false,
             config,
             lifecycle: Lifecycle::new(config.lifecycle, generation, crashes),
             link: Link::new(slots),
@@ -404,7 +437,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 {
                     return Outcome::Progress { key, token };
                 }
-                Outcome::Notification { method }
+                self.handle_announcement(frame, method, params).unwrap_or(Outcome::Notification { method })
             }
             Message::Batch { items } => Outcome::Batch(items),
         }
@@ -569,6 +602,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 }
             }
         }
+        if verdict != Verdict::Done {
+            self.relay.handle_broken(now, wire);
+        }
         self.settle();
     }
 
@@ -578,6 +614,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if wire & 0xffff == u64::from(OWN_INDEX) {
             self.negotiation.as_ref().is_some_and(|negotiation| negotiation.awaits(question_of(wire), wire))
                 || self.keepalive.is_asked()
+                || self.relay.awaits(wire)
         } else {
             self.link.awaits(wire)
         }
@@ -593,6 +630,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if self.lifecycle.is_ready() && self.keepalive.handle_timeout(now) {
             self.lifecycle.handle_silent();
         }
+        self.relay.handle_timeout(now);
         self.lifecycle.handle_timeout(now);
         if self.gone_by.is_some_and(|at| now >= at) {
             self.link.fail_queued(Cause::Unkillable);
@@ -614,6 +652,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if let Some(at) = self.gone_by.filter(|_| self.link.has_queued()) {
             table.set(Reason::Killed, at);
         }
+        self.relay.timetable(&mut table);
         self.lifecycle.timetable(&mut table);
         table
     }
@@ -634,6 +673,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         if self.negotiation.as_mut().is_some_and(Negotiation::poll_old_stream) {
             return Some(Action::OpenOldStream);
         }
+        // What is going to be ended is told before its input is closed.
+        if let Some(wire) = self.relay.poll_cancelled() {
+            return Some(self.cancel_relayed(wire));
+        }
         while let Some((id, timed_out)) = self.link.poll_cancelled() {
             // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation), and
             // where a session is over nobody can be told.
@@ -643,7 +686,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                 return Some(Action::SendOwn(Own::Cancelled { id, timed_out }));
             }
         }
-        if let Some(effect) = self.lifecycle.poll_effect() {
+        let effect = if self.retiring { Some(Effect::Retire) } else { self.lifecycle.poll_effect() };
+        if let Some(effect) = effect {
             return Some(match effect {
                 Effect::Persist(record) => Action::Persist(record),
                 Effect::Spawn { generation } => Action::Spawn { generation },
@@ -653,7 +697,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                     self.gone_by = Some(self.now.after(KILL_GRACE));
                     Action::Kill
                 }
-                Effect::Retire => Action::Retire,
+                Effect::Retire => {
+                    self.relay.finish();
+                    let told = self.poll_relay(false);
+                    self.retiring = told.is_some();
+                    told.unwrap_or(Action::Retire)
+                }
             });
         }
         if self.lifecycle.poll_renewed() {
@@ -662,16 +711,34 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         // Only now: whoever hears of a failure and looks at the record finds what it came from.
         if let Some((key, failure)) = self.link.poll_failure() {
             self.lifecycle.end(self.now, false);
+            if let Some(listener) = self.relay.handle_failure(key) {
+                let why = relay::End::Failed(failure);
+                return Some(Action::Relay(relay::Step::End { listener, why }));
+            }
             return Some(Action::Fail { key, failure });
         }
-        let revision = self.revision.filter(|_| self.lifecycle.is_ready())?;
+        let ready = self.revision.filter(|_| self.lifecycle.is_ready());
+        if let Some(action) = self.poll_relay(ready.is_some() && self.writable) {
+            return Some(action);
+        }
+        let revision = ready?;
         if self.http.session && !self.http.listening && !self.http.old {
             self.http.listening = true;
             return Some(Action::Listen);
         }
-        if self.writable
+        while self.writable
             && let Some((key, wire, method)) = self.link.poll_send()
         {
+            if method == Method::Listen && self.relay.handle_turn(key) {
+                // From here on it is no operation: it is kept until its client ends it.
+                self.link.poll_local(key);
+                self.defer_for_listeners();
+                self.lifecycle.end(self.now, false);
+                match self.poll_relay(self.writable) {
+                    Some(action) => return Some(action),
+                    None => continue,
+                }
+            }
             return Some(match method {
                 Method::Info => {
                     self.link.poll_local(key);
@@ -719,11 +786,16 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
     }
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
-        let Some(negotiation) = &mut self.negotiation else { return Outcome::Ignored(Ignored::Internal) };
+        let Some(negotiation) = &mut self.negotiation else {
+            return self.handle_relayed(frame, wire, message);
+        };
         let heard = negotiation.handle_answer(self.now, question_of(wire), frame, message);
         self.settle();
         match heard {
-            Heard::Handshake(span) => Outcome::Handshake(span),
+            Heard::Handshake(span) => {
+                self.relay.handle_offers(relay::Offers::read(frame, span));
+                Outcome::Handshake(span)
+            }
             Heard::Consumed | Heard::Other => Outcome::Ignored(Ignored::Internal),
         }
     }
@@ -734,6 +806,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         } else if let Some(negotiation) = &mut self.negotiation {
             negotiation.handle_invalid_answer(self.now, question_of(wire), wire);
             self.settle();
+        } else {
+            self.relay.handle_broken(self.now, wire);
         }
     }
 
@@ -747,6 +821,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
 
     fn lose(&mut self) {
         self.link.handle_lost();
+        self.relay.handle_lost();
         self.revision = None;
         if let Some(negotiation) = &mut self.negotiation {
             negotiation.handle_end();
@@ -769,6 +844,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
                     self.keepalive.heard(self.now);
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
+                    self.relay.handle_ready(revision.era());
                 }
             } else if let Some(error) = negotiation.failure() {
                 let again = error == NegotiationError::Ended
@@ -790,12 +866,14 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
         }
         if self.lifecycle.is_stopping() {
             self.negotiation = None;
+            self.relay.handle_leaving();
             // Over HTTP every exchange that is under way has an end of its own.
             if self.revision.is_some() && !self.is_http() {
                 self.revision = None;
                 self.link.handle_lost();
             }
         }
+        self.defer_for_listeners();
     }
 
     const fn is_http(&self) -> bool {

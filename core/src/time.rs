@@ -102,10 +102,16 @@ pub enum Reason {
     Killed,
     /// A crashed server may be started again in the background.
     Backoff,
+    /// The server has to answer to what it was asked to announce.
+    Subscribe,
+    /// A stream of announcements that ended is opened again.
+    Relisten,
+    /// The older of two streams of announcements is closed.
+    Overlap,
 }
 
 impl Reason {
-    const COUNT: usize = 11;
+    const COUNT: usize = 14;
     const ALL: [Self; Self::COUNT] = [
         Self::Connect,
         Self::Hedge,
@@ -118,6 +124,9 @@ impl Reason {
         Self::Terminated,
         Self::Killed,
         Self::Backoff,
+        Self::Subscribe,
+        Self::Relisten,
+        Self::Overlap,
     ];
 }
 

@@ -17,6 +17,7 @@ use drowse_core::link::{Cause, Failure, Key, Ran};
 use drowse_core::message::Own;
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
+use drowse_core::relay::Step;
 use drowse_core::server::{Action, Ignored, Outcome, Refusal, StartError};
 use drowse_core::span::Span;
 use drowse_core::time::{Instant, Reason};
@@ -87,6 +88,8 @@ fn actions_are_logged() {
         Action::Renewed,
         Action::Listen,
         Action::OpenOldStream,
+        Action::Relay(Step::Cancel { wire: 1 }),
+        Action::Relay(Step::Cancel { wire: 2 }),
     );
 }
 

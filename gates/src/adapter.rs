@@ -232,6 +232,8 @@ impl Adapter {
             Inbound::Hello { principal } => to_caller(&[principal.map_or(b"hello", |name| name.of(line))]),
             Inbound::Refused => to_caller(&[b"refused"]),
             Inbound::Leave => self.put(now, Input::Leave),
+            // A board without storage for listeners.
+            Inbound::Listen { id, .. } | Inbound::Sync { id, .. } => to_caller(&[id.of(line)]),
             Inbound::Discover { id } => {
                 to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
                 let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
@@ -353,6 +355,7 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
+            Action::Relay(_) => {}
             // Who is connected would be told.
             Action::Renewed => {
                 board::act(Do::Noticed, 0);
@@ -470,7 +473,11 @@ impl Desk {
             Outcome::Notification { method } => {
                 board::act(Do::Noticed, method.len() as u64);
             }
-            Outcome::Batch(_) | Outcome::Ignored(_) => {
+            Outcome::Updated { .. }
+            | Outcome::Acknowledged { .. }
+            | Outcome::Unheard { .. }
+            | Outcome::Batch(_)
+            | Outcome::Ignored(_) => {
                 board::act(Do::Noticed, 0);
             }
         }

@@ -13,6 +13,7 @@ mod board;
 mod held;
 mod remote;
 mod surface;
+mod tasks;
 mod traced;
 
 use core::panic::PanicInfo;
@@ -57,6 +58,7 @@ pub extern "C" fn drowse_run() {
         {
             surface::read_all(bytes.get(..length).unwrap_or_default());
             held::read(bytes.get(..length).unwrap_or_default());
+            tasks::read(bytes.get(..length).unwrap_or_default());
         }
     }
     board::sizes(&[

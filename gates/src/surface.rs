@@ -8,21 +8,22 @@ use core::task::{Context, Waker};
 use drowse_core::activity;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
-use drowse_core::era::{Pin, Revision};
+use drowse_core::era::{Era, Pin, Revision};
 use drowse_core::framing::{Frame, LineDecoder};
 use drowse_core::http::headers;
 use drowse_core::json;
 use drowse_core::lifecycle::PublicState;
-use drowse_core::link::Slot;
-use drowse_core::message::Writer;
+use drowse_core::link::{Key, Slot};
+use drowse_core::message::{Identity, Writer};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
+use drowse_core::relay::{self, Answered, Relay};
 use drowse_core::server::{Action, Config, Operation, Outcome, Server};
 use drowse_core::shared::Shared;
 use drowse_core::span::Span;
 use drowse_core::splice::{Pieces, RequestParts, request};
 use drowse_core::sse::{Event, EventDecoder};
-use drowse_core::time::{Duration, Instant};
+use drowse_core::time::{Duration, Instant, Timetable};
 use drowse_core::trace::{self, Input, Output};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 
@@ -39,6 +40,7 @@ pub fn read_all(bytes: &[u8]) {
     remote::exchanges(bytes);
     times(bytes);
     shared(bytes);
+    listeners(bytes);
     traced(bytes);
     for rule in activity::rules() {
         board::checksum(rule.what.len() as u64);
@@ -223,6 +225,100 @@ fn shared(bytes: &[u8]) {
     for _ in 0..2 {
         board::checksum(u64::from(pin!(shared.changed()).poll(&mut context).is_ready()));
     }
+}
+
+/// Clients that listen: to a machine, and to a relay alone that hears everything at once.
+fn listeners(bytes: &[u8]) {
+    let slots = [relay::Slot::EMPTY; 8];
+    let mut server = Server::listening(Config::default(), [Slot::EMPTY; 2], slots, 0, CrashLog::new());
+    let at = Instant::from_micros(board::now());
+    let whole = Span::new(0, bytes.len());
+    let filter = relay::Filter::read(bytes, Some(whole));
+    let lists = filter.map_or(relay::Lists::ALL, |filter| filter.lists);
+    let names = filter.map_or(0, |filter| filter.uris(bytes).count());
+    if let Ok(listener) = server.attach(lists) {
+        if let Ok(uri) = server.want(listener, None) {
+            server.handle_updated(None, uri);
+            server.handle_honoured(names as u64, uri);
+        }
+        board::checksum(u64::from(server.listen(at, listener, names > 0).is_ok()));
+        server.handle_acknowledged(at, names as u64);
+        server.set_hears(listener, names > 1);
+        while server.poll_action().is_some() {}
+        server.unlisten(at, listener);
+    }
+    board::checksum(server.relay().used() as u64 + u64::from(server.awaits(1)));
+    board::checksum(u64::from(server.negotiated().is_some()));
+
+    let mut relay = Relay::new(slots, Duration::from_secs(1), Duration::from_millis(names as u64));
+    relay.handle_offers(relay::Offers::read(bytes, whole));
+    for era in [Era::Legacy, Era::Modern] {
+        let Ok(listener) = relay.attach(lists) else { return };
+        let uri = relay.want(listener, None);
+        let key = Key::from_wire(names as u64);
+        relay.begin(listener, key);
+        board::checksum(u64::from(relay.key_of(listener).is_some()));
+        if let Some(key) = key
+            && !relay.handle_turn(key)
+        {
+            board::checksum(u64::from(relay.handle_failure(key).is_some()));
+        }
+        relay.handle_ready(era);
+        let mut wire = 0;
+        for round in 0..4 {
+            while let Some(step) = relay.poll(at, true, || {
+                wire += 1;
+                wire
+            }) {
+                board::checksum(u64::from(matches!(step, relay::Step::Listen { .. })));
+                board::checksum((relay.asked().count() + relay.heard_by(listener).count()) as u64);
+            }
+            if let Ok(uri) = uri {
+                relay.handle_honoured(wire, uri);
+                relay.handle_updated(Some(wire), uri);
+            }
+            relay.handle_acknowledged(at, wire);
+            relay.handle_list_changed(relay::wire::subscription(bytes, Some(whole)), relay::List::Tools);
+            let code = relay::wire::cancelled(bytes, Some(whole)).map(|code| code as i64);
+            match round {
+                0 => board::checksum(u64::from(relay.handle_answer(at, wire, code) == Answered::Taken)),
+                1 => relay.handle_broken(at, wire),
+                2 => board::checksum(u64::from(relay.handle_ended(at, wire) || relay.awaits(wire))),
+                _ => relay.handle_timeout(at.after(Duration::from_secs(100))),
+            }
+        }
+        let mut table = Timetable::new();
+        relay.timetable(&mut table);
+        relay.set_hears(listener, relay.defers());
+        relay.handle_leaving();
+        board::checksum(relay.poll_cancelled().unwrap_or(0));
+        relay.handle_lost();
+        relay.close(listener);
+        relay.finish();
+        board::checksum(u64::from(relay.has_listeners()));
+    }
+    announced(bytes);
+}
+
+/// What is said to those who listen, and to the server for them.
+fn announced(bytes: &[u8]) {
+    let mut buffer = [0; 2 * MESSAGE];
+    let lists = relay::Lists::NONE.with(relay::List::Prompts);
+    let uri = core::str::from_utf8(bytes).unwrap_or("x");
+    let us = Identity { name: "gates", version: "0" };
+    for write in 0..6 {
+        let mut w = Writer::new(&mut buffer);
+        match write {
+            0 => relay::wire::subscribe(&mut w, 1, uri, bytes.len() > 9),
+            1 => relay::wire::listen(&mut w, 1, Revision::LATEST_MODERN, us, lists, [uri].into_iter()),
+            2 => relay::wire::acknowledged(&mut w, bytes, lists, [uri].into_iter()),
+            3 => relay::wire::updated(&mut w, bytes, uri),
+            4 => relay::wire::list_changed(&mut w, bytes, relay::List::Resources),
+            _ => relay::wire::ended(&mut w, bytes),
+        }
+        board::checksum(w.finish().map_or(0, <[u8]>::len) as u64);
+    }
+    board::checksum(u64::from(relay::List::of_notification(bytes).is_some()));
 }
 
 /// A machine that is told what the bytes say, if they are a line of a trace, and then that they are a frame.

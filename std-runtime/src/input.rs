@@ -102,10 +102,34 @@ pub enum InputError {
     Terminal(io::Error),
 }
 
-/// Whether the result of a request may be `input_required`.
+/// Whether the result of a request may be `input_required`. That of `tasks/result` may where a server of 2025-11-25 asks
+/// during a task.
 #[must_use]
 pub fn is_supported(method: &str) -> bool {
-    matches!(method, "tools/call" | "prompts/get" | "resources/read")
+    matches!(method, "tools/call" | "prompts/get" | "resources/read" | "tasks/result")
+}
+
+/// Answers the questions of a task (`inputRequests`, as they came), each once: `answered` is the keys of those that were
+/// answered before. The result is the `inputResponses` for `tasks/update`; `None` if there is nothing new to answer.
+///
+/// # Errors
+/// If the task cannot go on.
+pub fn respond(
+    requests: &str,
+    answers: &mut dyn Answers,
+    answered: &mut Vec<String>,
+) -> Result<Option<String>, InputError> {
+    let Requests(mut requests) =
+        serde_json::from_str(requests).map_err(|error| InputError::Malformed(error.to_string()))?;
+    requests.retain(|(key, _)| !answered.iter().any(|known| known == key));
+    if requests.is_empty() {
+        return Ok(None);
+    }
+    let keys: Vec<String> = requests.iter().map(|(key, _)| key.clone().into_owned()).collect();
+    let capabilities = answers.capabilities();
+    let responses = Requests(requests).answers(capabilities, answers)?;
+    answered.extend(keys);
+    Ok(Some(responses))
 }
 
 /// Sends a request, and sends it again with answers as long as the server asks for input. `send` is given the params
@@ -136,7 +160,7 @@ pub fn complete<E: From<InputError>>(
 #[must_use]
 pub fn capabilities_json(capabilities: ClientCapabilities) -> String {
     // More than all of them take.
-    let mut buffer = [0; 128];
+    let mut buffer = [0; 192];
     let mut w = Writer::new(&mut buffer);
     capabilities.write(&mut w);
     w.finish().map_or_else(|_| "{}".to_owned(), |bytes| String::from_utf8_lossy(bytes).into_owned())
@@ -229,22 +253,8 @@ impl<'a> InputRequired<'a> {
         answers: &mut dyn Answers,
     ) -> Result<String, InputError> {
         let mut more = Vec::new();
-        if let Some(Requests(requests)) = &self.input_requests {
-            // All are understood before the first one is put to anybody.
-            let mut questions: Vec<Question<'_>> = Vec::with_capacity(requests.len());
-            for (key, request) in requests {
-                if questions.iter().any(|question| question.key == *key) {
-                    return Err(InputError::Malformed(format!("the key {key:?} is there twice")));
-                }
-                let asks = Asks::read(key, request, capabilities)?;
-                questions.push(Question { key: key.clone(), asks });
-            }
-            let mut responses = Vec::with_capacity(questions.len());
-            for question in &questions {
-                let key = Value::from(question.key.as_ref());
-                responses.push(format!("{key}:{}", answers.answer(question)?));
-            }
-            more.push(format!("\"inputResponses\":{{{}}}", responses.join(",")));
+        if let Some(requests) = &self.input_requests {
+            more.push(format!("\"inputResponses\":{}", requests.answers(capabilities, answers)?));
         }
         if let Some(state) = self.request_state {
             more.push(format!("\"requestState\":{}", state.get()));
@@ -324,6 +334,31 @@ impl<'a> Asks<'a> {
 #[derive(Debug)]
 struct Requests<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
+impl Requests<'_> {
+    /// The object of answers, under the keys of their questions.
+    fn answers(
+        &self,
+        capabilities: ClientCapabilities,
+        answers: &mut dyn Answers,
+    ) -> Result<String, InputError> {
+        // All are understood before the first one is put to anybody.
+        let mut questions: Vec<Question<'_>> = Vec::with_capacity(self.0.len());
+        for (key, request) in &self.0 {
+            if questions.iter().any(|question| question.key == *key) {
+                return Err(InputError::Malformed(format!("the key {key:?} is there twice")));
+            }
+            let asks = Asks::read(key, request, capabilities)?;
+            questions.push(Question { key: key.clone(), asks });
+        }
+        let mut responses = Vec::with_capacity(questions.len());
+        for question in &questions {
+            let key = Value::from(question.key.as_ref());
+            responses.push(format!("{key}:{}", answers.answer(question)?));
+        }
+        Ok(format!("{{{}}}", responses.join(",")))
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Requests<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
@@ -372,8 +407,14 @@ mod tests {
         }
     }
 
-    const ALL: ClientCapabilities =
-        ClientCapabilities { form: true, url: true, sampling: true, sampling_tools: false, roots: true };
+    const ALL: ClientCapabilities = ClientCapabilities {
+        form: true,
+        url: true,
+        sampling: true,
+        sampling_tools: false,
+        roots: true,
+        tasks: false,
+    };
 
     /// Sends a request to a server that gives these results one after the other; what it was sent.
     fn run(
@@ -418,6 +459,20 @@ mod tests {
             ]
         );
         assert_eq!(asked, 3);
+    }
+
+    #[test]
+    fn what_a_task_asks_is_answered_once() {
+        let mut echo = Echo { capabilities: ALL, asked: Vec::new() };
+        let mut answered = Vec::new();
+        let answer = |key: &str| format!(r#""{key}":{{"action":"accept","content":{{"key":"{key}"}}}}"#);
+        let mut respond = |requests: &str| respond(requests, &mut echo, &mut answered);
+        assert_eq!(respond(&format!(r#"{{"a":{FORM}}}"#)).unwrap(), Some(format!("{{{}}}", answer("a"))));
+        let more = format!(r#"{{"b":{FORM},"a":{FORM}}}"#);
+        assert_eq!(respond(&more).unwrap(), Some(format!("{{{}}}", answer("b"))));
+        assert_eq!(respond(&more).unwrap(), None);
+        assert!(matches!(respond("[]"), Err(InputError::Malformed(_))));
+        assert_eq!((echo.asked.len(), answered), (2, vec!["a".to_owned(), "b".to_owned()]));
     }
 
     #[test]

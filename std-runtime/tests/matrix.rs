@@ -64,4 +64,6 @@ mod matrix {
     mod questions;
     mod requests;
     mod stopping;
+    mod subscriptions;
+    mod tasks;
 }

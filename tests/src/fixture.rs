@@ -18,6 +18,7 @@ pub mod options;
 mod output;
 mod process;
 mod server;
+pub mod tasks;
 pub mod tools;
 mod wire;
 mod world;

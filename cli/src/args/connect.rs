@@ -53,14 +53,7 @@ pub(super) fn read(session: Option<SessionName>, matches: &ArgMatches) -> Result
     let env = variables(matches)?;
     let headers = headers(matches)?;
     match &target {
-        Target::Command { .. } => {
-            let header = (!headers.is_empty()).then_some("-H");
-            if let Some(flag) = header.or_else(|| settings.only_for_urls()) {
-                return Err(Failure::usage(format!(
-                    "{flag} is for servers behind a URL, and this one is a command: leave it out"
-                )));
-            }
-        }
+        Target::Command { .. } => check_command(&target, &settings, &headers)?,
         Target::File(file) => {
             let file = file.display();
             if let Some(name) = name {
@@ -106,6 +99,26 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     })
 }
 
+/// A command has no use for what is said of a URL.
+pub(super) fn check_command(target: &Target, settings: &Settings, headers: &[Header]) -> Result<(), Failure> {
+    let header = (!headers.is_empty()).then_some("-H");
+    match header.or_else(|| settings.only_for_urls()) {
+        Some(flag) if matches!(target, Target::Command { .. }) => Err(Failure::usage(format!(
+            "{flag} is for servers behind a URL, and this one is a command: leave it out"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What is said of a server that is there for one command.
+pub(super) fn for_once(matches: &ArgMatches) -> Result<Settings, Failure> {
+    Ok(Settings {
+        roots: roots(matches)?,
+        sampling_command: matches.get_one::<String>("sampling-command").cloned(),
+        ..for_urls(matches)?
+    })
+}
+
 /// Every `--root`, as the URI that a server is told.
 fn roots(matches: &ArgMatches) -> Result<Option<Vec<String>>, Failure> {
     let typed: Vec<&String> = matches.get_many::<String>("root").into_iter().flatten().collect();
@@ -121,7 +134,7 @@ fn roots(matches: &ArgMatches) -> Result<Option<Vec<String>>, Failure> {
 }
 
 /// How a server behind a URL is reached, beside its headers.
-pub(super) fn for_urls(matches: &ArgMatches) -> Result<Settings, Failure> {
+fn for_urls(matches: &ArgMatches) -> Result<Settings, Failure> {
     let one = |id: &str| matches.get_one::<String>(id);
     Ok(Settings {
         insecure: choice(matches, "insecure", "no-insecure"),

@@ -51,8 +51,9 @@ fn flags_may_stand_anywhere() {
         Command::ToolsCall {
             session: name("s"),
             tool: "echo".into(),
-            words: vec!["a:=1".into()],
-            output: Some("f".into()),
+            given: Given { words: vec!["a:=1".into()], output: Some("f".into()), expected: None },
+            check: Check::IfKnown,
+            task: None,
         },
         Globals { json: true, timeout: Some(Duration::from_secs(5)), ..Globals::default() },
     );
@@ -65,6 +66,27 @@ fn flags_may_stand_anywhere() {
         let (command, globals) = line(text).unwrap();
         assert_eq!((command, Globals { verbose: false, ..globals }), expected, "{text}");
     }
+}
+
+#[test]
+fn calls_as_tasks() {
+    let mode = |text: &str| match command_of(text) {
+        Command::ToolsCall { task, given, .. } => (task, given.words.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(mode("@s tools-call x a=b"), (None, 1));
+    assert_eq!(mode("@s tools-call x --task a=b"), (Some(TaskMode::Wait), 1));
+    assert_eq!(mode("@s tools-call --detach x a=b"), (Some(TaskMode::Detach), 1));
+    assert_eq!(mode("@s --task tools-call x --detach"), (Some(TaskMode::Detach), 0));
+    for (text, what) in [
+        ("@s tasks-list", Tasks::List),
+        ("tasks-get @s t-1", Tasks::Get("t-1".into())),
+        ("@s tasks-result t-1 -o f", Tasks::Result("t-1".into(), Some("f".into()))),
+        ("@s tasks-cancel t-1", Tasks::Cancel("t-1".into())),
+    ] {
+        assert_eq!(command_of(text), Command::Tasks { session: name("s"), what }, "{text}");
+    }
+    assert!(refused("@s tasks-get").message.contains("missing"));
 }
 
 #[test]
@@ -94,6 +116,20 @@ fn connect_forms() {
 }
 
 #[test]
+fn flags_may_stand_between_the_name_and_the_server() {
+    let plain = connected("connect http://h/ @s --idle-timeout 5 --lazy");
+    for text in [
+        "connect @s --idle-timeout 5 http://h/ --lazy",
+        "connect @s --idle-timeout 5 --lazy http://h/",
+        "connect --lazy http://h/ --idle-timeout 5 @s",
+        "--lazy connect --idle-timeout 5 @s http://h/",
+    ] {
+        assert_eq!(connected(text), plain, "{text}");
+    }
+    refused("connect @s --lazy http://h/ --idle-timeout 5 http://i/");
+}
+
+#[test]
 fn connect_takes_the_name_before_or_after_the_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().display();
@@ -106,6 +142,83 @@ fn connect_takes_the_name_before_or_after_the_file() {
     }
     assert!(refused(&format!("@a connect {path}:fs @b")).message.contains("two session names"));
     assert!(refused(&format!("connect {path}:fs {path}:fs")).message.contains("two servers"));
+}
+
+#[test]
+fn a_server_for_one_command() {
+    let once = |text: &str| match command_of(text) {
+        Command::Once { server, command } => (*server, *command),
+        other => panic!("{text}: {other:?}"),
+    };
+    let expected = Command::ToolsCall {
+        session: name("srv"),
+        tool: "echo".into(),
+        given: Given { words: vec!["a:=1".into()], ..Given::default() },
+        check: Check::IfKnown,
+        task: None,
+    };
+    for text in [
+        "tools-call echo a:=1 --env A=b -- npx -y srv --json",
+        "--env A=b tools-call echo a:=1 -- npx -y srv --json",
+    ] {
+        let (server, command) = once(text);
+        assert_eq!(command, expected, "{text}");
+        assert_eq!(server.env, [Variable::Set("A".into(), "b".into())]);
+        assert_eq!((server.name, server.typed.as_str()), (name("srv"), "-- npx -y srv --json"));
+        assert!(!line(text).unwrap().1.json, "{text}");
+    }
+    let words = ["--server", "npx -y srv", "tools-call", "echo", "a:=1"].map(OsString::from);
+    let Command::Once { server, command } = parse(words.to_vec()).unwrap().0 else { panic!() };
+    assert_eq!((*command, server.typed.as_str()), (expected, "--server 'npx -y srv'"));
+    let (server, command) = once("-- cat -u");
+    assert_eq!((command, server.name), (Command::Info { session: name("cat") }, name("cat")));
+    let (_, command) = once("tools-call echo --help -- cat");
+    assert_eq!(command, Command::ToolHelp { session: name("cat"), tool: "echo".into() });
+    // A session has its server: here -- only ends the flags.
+    let words = |text| match command_of(text) {
+        Command::ToolsCall { given, .. } => given.words,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(words("@s tools-call echo -- --odd=1"), ["--odd=1"]);
+    assert!(refused("close -- cat").message.contains("unexpected argument"));
+    assert!(refused("tools-list --env A=1").message.contains("--server"));
+}
+
+#[test]
+fn checks_and_expectations() {
+    let call = |flags: &str| match command_of(&format!("@s tools-call t {flags}")) {
+        Command::ToolsCall { given, check, .. } => (given.expected, check),
+        other => panic!("{flags}: {other:?}"),
+    };
+    for (flags, check) in [
+        ("", Check::IfKnown),
+        ("--check", Check::Always),
+        ("--no-check", Check::Never),
+        ("--check --no-check", Check::Never),
+        ("--no-check --check", Check::Always),
+    ] {
+        assert_eq!(call(flags).1, check, "{flags}");
+    }
+    for (flags, mode) in [
+        ("--schema f", Mode::Compatible),
+        ("--schema f --schema-mode compatible", Mode::Compatible),
+        ("--schema-mode strict --schema f", Mode::Strict),
+        ("--schema f --schema-mode=ignore", Mode::Ignore),
+    ] {
+        assert_eq!(call(flags).0, Some(Expected { file: "f".into(), mode }), "{flags}");
+    }
+    assert!(refused("@s tools-get t --schema f --schema-mode odd").message.contains("`odd`"));
+    assert!(refused("@s prompts-get p --schema-mode strict").message.contains("--schema"));
+}
+
+#[test]
+fn completion() {
+    let Command::Complete { asked, .. } = command_of("complete @s resource a://{b} b --with c=d=e --with f=")
+    else {
+        panic!()
+    };
+    assert!(asked.of_resource && asked.prefix.is_empty());
+    assert_eq!(asked.with, [("c".into(), "d=e".into()), ("f".into(), String::new())]);
 }
 
 #[test]
@@ -201,7 +314,7 @@ fn unknown_flags_are_errors_everywhere() {
     assert!(refused("@s ping -H a:b").message.contains("belongs to `connect`"));
     assert!(refused("@s ping --insecure").message.contains("belongs to `connect`"));
     assert!(refused("connect x.example --proxy-bearer-token t").message.contains("later release"));
-    assert!(refused("@s tools-call x --task").message.contains("later release"));
+    assert!(refused("@s tools-list --cached").message.contains("later release"));
     assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
 }
 
@@ -213,7 +326,7 @@ fn mistakes_get_an_answer_that_helps() {
     assert!(hint("tools-list").starts_with("drowse @name tools-list [--full]\n"));
     assert!(hint("mysession").starts_with("a session is written with an @: drowse @mysession"));
     assert_eq!(hint("mcp.json:files"), "to use a server: drowse connect mcp.json:files");
-    assert!(refused("@s prompts-list").message.contains("later release"));
+    assert!(refused("@s enable").message.contains("later release"));
     assert!(refused("@s tools-call").message.contains("<tool>"));
     assert!(refused("@ ping").message.contains("not a session name"));
     assert!(refused("@a @b ping").message.contains("two sessions"));

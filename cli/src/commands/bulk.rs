@@ -90,10 +90,10 @@ pub(super) fn connect(
     if jobs.is_empty() {
         context.output.notice(format_args!("{} has no entries", file.display()));
     }
-    let interrupt = super::interrupt();
+    let interrupt = context.interrupt();
     let mut results = Results::new(context, &sessions, file, width(&jobs));
-    let shown = carry_out(&jobs, &sessions, &taken, interrupt.as_ref(), &mut results);
-    interrupt.iter().for_each(Interrupt::release);
+    let shown = carry_out(&jobs, &sessions, &taken, interrupt.as_deref(), &mut results);
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     shown?;
     results.end()
 }

@@ -46,10 +46,10 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     };
     let taken = Mutex::default();
     let name = names.next(&sessions, &plan.target, &plan.cwd, &taken)?;
-    let interrupt = super::interrupt();
+    let interrupt = context.interrupt();
     let start = Instant::now();
-    let connected = plan.carry_out(&sessions, name, names, &taken, interrupt.as_ref());
-    interrupt.iter().for_each(Interrupt::release);
+    let connected = plan.carry_out(&sessions, name, names, &taken, interrupt.as_deref());
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), true)
 }
 
@@ -133,10 +133,10 @@ impl Plan {
 /// `restart`.
 pub(super) fn restart(context: &Context, session: &SessionName) -> Result<Status, Failure> {
     let sessions = super::open()?;
-    let interrupt = super::interrupt();
+    let interrupt = context.interrupt();
     let start = Instant::now();
-    let connected = sessions.restart(session, &Environment::current(), context.wait(interrupt.as_ref()));
-    interrupt.iter().for_each(Interrupt::release);
+    let connected = sessions.restart(session, &Environment::current(), context.wait(interrupt.as_deref()));
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), false)
 }
 

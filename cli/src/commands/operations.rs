@@ -2,24 +2,30 @@
 //!
 //! Owns what all MCP commands share: time-outs, Ctrl-C, paging. Never reads more of a result than paging needs.
 
-use std::io::{self, IsTerminal as _, Write as _};
-use std::time::Instant;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
-use drowse_runtime::caller::{Caller, Request, Sessions, Wait};
+use drowse_runtime::caller::{CallError, Caller, Request, Sessions, Subscription, Wait};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::input::{self, ClientCapabilities};
+use drowse_runtime::wait::Woken;
+use drowse_runtime::wire::Ran;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::Context;
+use super::catalogue::Catalogue;
 use crate::answers::{self, Answerer};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::progress::{self, Progress};
 use crate::result::Page;
-use crate::text::{duration, one_line};
+use crate::text::duration;
 
 /// A server that hands out more pages than this never ends its list.
 const MAX_PAGES: usize = 10_000;
+/// Nor does one whose pages are larger than this together, in bytes.
+const MAX_LIST: usize = 256 << 20;
 
 /// The operations of one command on one session.
 pub(super) struct Operations<'a> {
@@ -27,8 +33,12 @@ pub(super) struct Operations<'a> {
     sessions: &'a Sessions,
     session: &'a SessionName,
     wait: Wait<'a>,
-    context: &'a Context,
+    pub(super) context: &'a Context,
     progress: bool,
+    /// The server is told that a call may be answered with a task.
+    pub(super) tasks: bool,
+    /// The time-out of requests, if not that of the command line.
+    pub(super) limit: Option<Duration>,
 }
 
 /// Runs `work` with the operations of `session`. Ctrl-C during it cancels what is in flight.
@@ -37,22 +47,25 @@ pub(super) fn with<T>(
     session: &SessionName,
     work: impl FnOnce(&mut Operations<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let sessions: Sessions = super::open()?;
-    let interrupt = super::interrupt();
+    let sessions: Sessions = context.sessions()?;
+    let interrupt = context.interrupt();
     // The bridge keeps the request's time; waking is counted on its own.
-    let wait = Wait { deadline: None, interrupt: interrupt.as_ref().map(Interrupt::fd) };
+    let wait = Wait { deadline: None, interrupt: interrupt.as_deref().map(Interrupt::fd) };
     let mut operations = Operations {
         caller: sessions.caller(session, wait),
         sessions: &sessions,
         session,
         wait,
         context,
-        progress: !context.output.json && io::stderr().is_terminal(),
+        progress: !context.output.json && progress::has_terminal(),
+        tasks: false,
+        limit: None,
     };
     let outcome = work(&mut operations);
     if operations.caller.was_renewed() {
         context.output.notice(format_args!(
-            "{session}: the server had ended the session, and a fresh one answered; what it kept in memory is gone"
+            "{}: the server had ended the session, and a fresh one answered; what it kept in memory is gone",
+            context.who(session)
         ));
     }
     if let Some(interrupt) = &interrupt {
@@ -61,41 +74,78 @@ pub(super) fn with<T>(
     outcome
 }
 
-impl Operations<'_> {
+impl<'a> Operations<'a> {
+    /// Subscribes to the updates of a resource.
+    pub(super) fn subscribe(&self, uri: &str) -> Result<Subscription<'a>, CallError> {
+        self.sessions.subscribe(self.session, self.wait, uri)
+    }
+
+    /// Waits until then, unless the user interrupts.
+    pub(super) fn sleep_until(&self, at: Instant) -> Result<(), CallError> {
+        match self.wait.no_later_than(at).poll(&[]) {
+            Ok(Woken::Interrupted) => Err(CallError::Interrupted { ran: Ran::No }),
+            _ => Ok(()),
+        }
+    }
+
     /// One request, and what the server asks for meanwhile; the result as it came.
     pub(super) fn call(&mut self, method: &str, params: &str) -> Result<String, Failure> {
         if !input::is_supported(method) {
-            return self.send(method, params);
+            return self.send(method, params, ClientCapabilities::default());
         }
-        let Context { output, elicit, timeout } = self.context;
-        let mut answers =
-            Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait);
+        let mut answers = self.answerer();
         input::complete(method, params, &mut answers, |params, capabilities| {
-            self.caller.set_capabilities(capabilities);
-            let sent = self.send(method, params);
-            self.caller.set_capabilities(ClientCapabilities::default());
-            sent
+            self.send(method, params, capabilities)
         })
         .map_err(|failure| answers::explain(self.session, failure))
     }
 
-    fn send(&mut self, method: &str, params: &str) -> Result<String, Failure> {
-        let mut shown = false;
-        let mut show = |params: &str| {
-            shown |= show_progress(params);
-        };
+    /// Answers what a task asks; see [`input::respond`].
+    pub(super) fn respond(
+        &self,
+        requests: &str,
+        answered: &mut Vec<String>,
+    ) -> Result<Option<String>, Failure> {
+        Ok(input::respond(requests, &mut self.answerer(), answered)?)
+    }
+
+    fn answerer(&self) -> Answerer<'a> {
+        let Context { output, elicit, timeout, .. } = self.context;
+        Answerer::new(self.sessions, self.session, output, elicit.as_ref(), *timeout, self.wait)
+    }
+
+    /// From now on Ctrl-C has its default effect, and whatever is asked has that long together.
+    pub(super) fn uninterrupted(&mut self, limit: Duration) {
+        self.wait = Wait::at_most(limit);
+        self.caller.set_wait(self.wait);
+    }
+
+    /// Shows one line on the terminal, over the one before; an empty one takes it away.
+    pub(super) fn show_line(&self, line: &str) {
+        if self.progress {
+            progress::show_line(line);
+        }
+    }
+
+    fn send(
+        &mut self,
+        method: &str,
+        params: &str,
+        capabilities: ClientCapabilities,
+    ) -> Result<String, Failure> {
+        self.caller.set_capabilities(ClientCapabilities { tasks: self.tasks, ..capabilities });
+        let start = Instant::now();
+        let mut progress = Progress::new(start);
+        let mut show = |params: &str| progress.show(params);
         let request = Request {
             method,
             params,
-            timeout: self.context.timeout,
+            timeout: self.limit.or(self.context.timeout),
             progress: if self.progress { Some(&mut show) } else { None },
         };
-        let start = Instant::now();
         let reply = self.caller.call(request);
+        progress.clear();
         self.context.output.detail(format_args!("{method} took {}", duration(start.elapsed())));
-        if shown {
-            let _ = write!(io::stderr(), "\r\u{1b}[K");
-        }
         let reply = reply?;
         match std::str::from_utf8(reply.as_bytes()) {
             Ok(result) => Ok(result.to_owned()),
@@ -106,16 +156,22 @@ impl Operations<'_> {
     /// All items of a list, every page, until `enough` says that one is the last that is needed.
     pub(super) fn list(
         &mut self,
-        method: &str,
-        member: &str,
+        catalogue: &Catalogue,
         mut enough: impl FnMut(&RawValue) -> bool,
     ) -> Result<Vec<Box<RawValue>>, Failure> {
+        let method = catalogue.method;
+        let endless =
+            || Failure::new(Exit::Server, "invalid-answer", format!("the server's {method} never ends"));
         let mut items = Vec::new();
-        let mut cursor: Option<String> = None;
+        let (mut size, mut seen) = (0, HashSet::new());
+        let mut params = String::new();
         for _ in 0..MAX_PAGES {
-            let params =
-                cursor.as_ref().map_or_else(String::new, |cursor| json!({"cursor": cursor}).to_string());
-            let page = Page::read(self.call(method, &params)?.as_bytes(), member)?;
+            let answer = self.call(method, &params)?;
+            size += answer.len();
+            if size > MAX_LIST {
+                return Err(endless());
+            }
+            let page = Page::read(answer.as_bytes(), catalogue.member)?;
             for item in page.items {
                 let last = enough(&item);
                 items.push(item);
@@ -123,26 +179,14 @@ impl Operations<'_> {
                     return Ok(items);
                 }
             }
-            match page.next_cursor {
-                None => return Ok(items),
-                Some(next) if cursor.as_ref() == Some(&next) => break,
-                next => cursor = next,
+            // Any string is a cursor, an empty one too (specification, server/utilities/pagination). One that came
+            // before leads round in a circle.
+            let Some(next) = page.next_cursor else { return Ok(items) };
+            params = json!({"cursor": next}).to_string();
+            if !seen.insert(next) {
+                break;
             }
         }
-        Err(Failure::new(Exit::Server, "invalid-answer", format!("the server's {method} never ends")))
+        Err(endless())
     }
-}
-
-/// One line on the terminal, over the one before. Says whether there was anything to show.
-fn show_progress(params: &str) -> bool {
-    let Ok(params) = serde_json::from_str::<Value>(params) else { return false };
-    let done = params["progress"].as_f64();
-    let line = match (done, params["total"].as_f64().filter(|&total| total > 0.0)) {
-        (Some(done), Some(total)) => format!("{:>3.0} % ", (done / total * 100.0).clamp(0.0, 100.0)),
-        (Some(done), None) => format!("{done} "),
-        (None, _) => return false,
-    };
-    let message = params["message"].as_str().unwrap_or_default();
-    let _ = write!(io::stderr(), "\r\u{1b}[K{line}{}", one_line(message, 60));
-    true
 }

@@ -1,11 +1,12 @@
-//! `resources-list` and `resources-read`.
+//! `resources-list`, `resources-templates-list` and `resources-read`.
 
 use std::path::Path;
 
 use drowse_runtime::home::SessionName;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Context, Status, operations, tools};
+use super::catalogue::{self, RESOURCES, TEMPLATES};
+use super::{Context, Status, operations};
 use crate::error::Failure;
 use crate::render::content::Rendered;
 use crate::render::tools::resource;
@@ -13,22 +14,12 @@ use crate::result::{self, ReadResult, Verdict};
 
 /// `resources-list`.
 pub(super) fn list(context: &Context, session: &SessionName) -> Result<Status, Failure> {
-    let found = operations::with(context, session, |operations| {
-        operations.list("resources/list", "resources", |_| false)
-    })?;
-    if context.output.json {
-        context.output.document(&tools::array(&found))?;
-        return Ok(Status::Done);
-    }
-    if found.is_empty() {
-        context.output.notice(format_args!("{session} has no resources"));
-    }
-    let mut text = String::new();
-    for item in &found {
-        text.push_str(&resource(&result::read::<Value>(item.get().as_bytes())?));
-    }
-    context.output.layout(&text)?;
-    Ok(Status::Done)
+    catalogue::show(context, session, &RESOURCES, |item| resource(item, "uri"))
+}
+
+/// `resources-templates-list`.
+pub(super) fn templates(context: &Context, session: &SessionName) -> Result<Status, Failure> {
+    catalogue::show(context, session, &TEMPLATES, |item| resource(item, "uriTemplate"))
 }
 
 /// `resources-read`.

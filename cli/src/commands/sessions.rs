@@ -4,11 +4,10 @@ use std::time::Instant;
 
 use drowse_runtime::home::SessionName;
 use drowse_runtime::wire;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Context, Status, operations};
+use super::{Context, Status, operations, sync};
 use crate::error::{Exit, Failure};
-use crate::interrupt::Interrupt;
 use crate::render::server::Info;
 use crate::render::sessions;
 use crate::result;
@@ -35,15 +34,29 @@ pub(super) fn list(context: &Context) -> Result<Status, Failure> {
 pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, Failure> {
     let answer = operations::with(context, session, |operations| operations.call(wire::METHOD_INFO, ""))?;
     let info: Info<'_> = result::read(answer.as_bytes())?;
+    if context.alone.is_some() {
+        let extra = json!({"era": info.era, "protocolVersion": info.protocol_version});
+        if context.output.json {
+            context.output.document(&info.to_json(extra.as_object().unwrap_or(&Map::new())))?;
+        } else {
+            context.output.layout(&info.to_text())?;
+        }
+        return Ok(Status::Done);
+    }
     let listed = super::open()?.get(session)?;
+    let syncs = sync::standing(session, &listed)?;
     if context.output.json {
         let mut extra = sessions::to_json(&listed);
         if let Some(Value::Object(inner)) = extra.remove("_drowse") {
             extra.extend(inner);
         }
+        if !syncs.is_empty() {
+            extra.insert("syncs".into(), json!(syncs));
+        }
         context.output.document(&info.to_json(&extra))?;
     } else {
-        context.output.layout(&format!("{}{}", sessions::entry(&listed, 0), info.to_text()))?;
+        let text = format!("{}{}{}", sessions::entry(&listed, 0), info.to_text(), sync::lines(&syncs));
+        context.output.layout(&text)?;
         context.output.notice(format_args!("↳ drowse {session} tools-list"));
     }
     Ok(Status::Done)
@@ -60,7 +73,7 @@ pub(super) fn ping(context: &Context, session: &SessionName) -> Result<Status, F
         let millis = (took.as_secs_f64() * 1e6).round() / 1e3;
         context.output.document(&json!({"success": true, "durationMs": millis}).to_string())?;
     } else {
-        context.output.text(&format!("{session} answers ({})", duration(took)))?;
+        context.output.text(&format!("{} answers ({})", context.who(session), duration(took)))?;
     }
     Ok(Status::Done)
 }
@@ -68,9 +81,9 @@ pub(super) fn ping(context: &Context, session: &SessionName) -> Result<Status, F
 /// `close`.
 pub(super) fn close(context: &Context, session: &SessionName) -> Result<Status, Failure> {
     let sessions = super::open()?;
-    let interrupt = super::interrupt();
-    let closed = sessions.close(session, context.wait(interrupt.as_ref()));
-    interrupt.iter().for_each(Interrupt::release);
+    let interrupt = context.interrupt();
+    let closed = sessions.close(session, context.wait(interrupt.as_deref()));
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     closed?;
     if context.output.json {
         context.output.document(&json!({"name": session.to_string(), "closed": true}).to_string())?;
@@ -83,9 +96,9 @@ pub(super) fn close(context: &Context, session: &SessionName) -> Result<Status, 
 /// `clean` and `clean all`.
 pub(super) fn clean(context: &Context, all: bool) -> Result<Status, Failure> {
     let sessions = super::open()?;
-    let interrupt = super::interrupt();
-    let cleaned = sessions.clean(all, context.wait(interrupt.as_ref()));
-    interrupt.iter().for_each(Interrupt::release);
+    let interrupt = context.interrupt();
+    let cleaned = sessions.clean(all, context.wait(interrupt.as_deref()));
+    interrupt.iter().for_each(|interrupt| interrupt.release());
     let cleaned = cleaned?;
     let failed: Vec<(SessionName, Failure)> =
         cleaned.failed.into_iter().map(|(name, error)| (name, error.into())).collect();

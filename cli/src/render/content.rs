@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::error::{Exit, Failure};
 use crate::media;
-use crate::result::{Block, ReadResult, ResourceContents, ToolResult};
-use crate::text::size;
+use crate::result::{Block, PromptResult, ReadResult, ResourceContents, ToolResult};
+use crate::text::{one_line, size};
+use drowse_runtime::base64;
 
 /// A result for people, and what it holds besides text.
 #[derive(Debug, Default)]
@@ -30,27 +31,28 @@ impl Rendered {
     /// The result of a tool. Structured content is shown where there is no other: else it says the same again.
     pub(crate) fn tool(result: ToolResult) -> Self {
         let mut rendered = Self::default();
+        let has_text = result.content.iter().any(|block| matches!(block, Block::Text(_)));
         for block in result.content {
-            match block {
-                Block::Text(text) => rendered.line(&text),
-                Block::Media { kind, data, mime } => rendered.binary(kind, &data, &mime),
-                Block::Resource(contents) => rendered.contents(contents),
-                Block::Link { uri, name, description } => {
-                    let mut line = format!("[link {uri}");
-                    for text in [name, description].into_iter().flatten() {
-                        line.push_str(", ");
-                        line.push_str(&text);
-                    }
-                    line.push(']');
-                    rendered.line(&line);
-                }
-                Block::Other(value) => rendered.line(&value.to_string()),
-            }
+            rendered.block(block);
         }
-        if rendered.text.is_empty()
-            && let Some(structured) = result.structured_content.filter(|value| !value.is_null())
-        {
+        if !has_text && let Some(structured) = result.structured_content.filter(|value| !value.is_null()) {
             rendered.line(&pretty(&structured));
+        }
+        rendered
+    }
+
+    /// A prompt: its only message as it is, several each below its role.
+    pub(crate) fn prompt(result: PromptResult) -> Self {
+        let mut rendered = Self::default();
+        let several = result.messages.len() > 1;
+        for (index, message) in result.messages.into_iter().enumerate() {
+            if several {
+                if index > 0 {
+                    rendered.text.push('\n');
+                }
+                rendered.line(&format!("[{}]", one_line(&message.role, 40)));
+            }
+            rendered.block(message.content);
         }
         rendered
     }
@@ -85,6 +87,24 @@ impl Rendered {
         Ok(saved)
     }
 
+    fn block(&mut self, block: Block) {
+        match block {
+            Block::Text(text) => self.line(&text),
+            Block::Media { kind, data, mime } => self.binary(kind, &data, &mime),
+            Block::Resource(contents) => self.contents(contents),
+            Block::Link { uri, name, description } => {
+                let mut line = format!("[link {uri}");
+                for text in [name, description].into_iter().flatten() {
+                    line.push_str(", ");
+                    line.push_str(&text);
+                }
+                line.push(']');
+                self.line(&line);
+            }
+            Block::Other(value) => self.line(&value.to_string()),
+        }
+    }
+
     fn contents(&mut self, contents: ResourceContents) {
         let mime = contents.mime_type.unwrap_or_default();
         match (contents.text, contents.blob) {
@@ -96,7 +116,7 @@ impl Rendered {
 
     fn binary(&mut self, what: &str, data: &str, mime: &str) {
         let kind = if mime.is_empty() { "of an unknown type" } else { mime };
-        let Some(bytes) = media::decode_base64(data) else {
+        let Some(bytes) = base64::decode(data) else {
             self.line(&format!("[{what} {kind}: its base64 is damaged]"));
             return;
         };
@@ -169,6 +189,22 @@ mod tests {
         let both = r#"{"content":[{"type":"text","text":"1"}],"structuredContent":{"a":1}}"#;
         assert_eq!(tool(both).text, "1\n");
         assert_eq!(tool("{}").text, "");
+        let image =
+            r#"{"content":[{"type":"image","data":"Zm9v","mimeType":"image/png"}],"structuredContent":[1]}"#;
+        assert_eq!(tool(image).text, "[image image/png, 3 B]\n[\n  1\n]\n");
+    }
+
+    #[test]
+    fn prompts() {
+        let prompt = |messages: &str| {
+            Rendered::prompt(read(format!(r#"{{"messages":[{messages}]}}"#).as_bytes()).unwrap())
+        };
+        let user = r#"{"role":"user","content":{"type":"text","text":"hi"}}"#;
+        let model = r#"{"role":"assistant","content":{"type":"image","data":"Zm9v","mimeType":"image/png"}}"#;
+        assert_eq!(prompt(user).text, "hi\n");
+        let both = prompt(&format!("{user},{model}"));
+        assert_eq!(both.text, "[user]\nhi\n\n[assistant]\n[image image/png, 3 B]\n");
+        assert_eq!((both.parts.len(), prompt("").text.as_str()), (1, ""));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use drowse_runtime::record::{SessionRecord, State, Target};
 use serde_json::{Map, Value, json};
 
 use crate::output::{Style, paint};
-use crate::text::{duration, one_line};
+use crate::text::{duration, one_line, shell_quoted};
 
 /// How much of a target fits a line.
 const TARGET_WIDTH: usize = 60;
@@ -127,15 +127,6 @@ pub(crate) fn target(record: &SessionRecord) -> String {
             let words = std::iter::once(&record.command).chain(&record.args);
             words.map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
         }
-    }
-}
-
-fn shell_quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tools and their arguments; resources.
+//! Tools and their arguments; prompts; resources and their templates.
 
 use std::fmt::Write as _;
 
@@ -19,12 +19,17 @@ pub(crate) fn summary(tool: &Value) -> String {
         text.push_str(&paint(Style::Cyan, &form));
     }
     text.push('\n');
-    let first = string(tool, "description").or_else(|| string(tool, "title")).unwrap_or_default();
+    describe(&mut text, tool);
+    text
+}
+
+/// The first line of a description, or the title, on a line of its own.
+fn describe(text: &mut String, item: &Value) {
+    let first = string(item, "description").or_else(|| string(item, "title")).unwrap_or_default();
     let first = first.trim_start().lines().next().unwrap_or_default();
     if !first.is_empty() {
         let _ = writeln!(text, "    {}", paint(Style::Dim, &one_line(first, SUMMARY_WIDTH)));
     }
-    text
 }
 
 /// One tool with its whole description and every argument.
@@ -61,20 +66,35 @@ pub(crate) fn details(tool: &Value) -> String {
     text
 }
 
-/// The help of one tool: what it is, and lines that can be typed.
-pub(crate) fn help(session: &str, tool: &Value) -> String {
+/// The help of one tool: what it is, and lines that can be typed, which `complete` makes of words.
+pub(crate) fn help(tool: &Value, complete: impl Fn(&str) -> String) -> String {
     let mut text = details(tool);
-    let mut line = format!("drowse {session} tools-call {}", name(tool));
+    let mut line = format!("tools-call {}", name(tool));
     for argument in arguments(tool).iter().filter(|argument| argument.required) {
         let _ = write!(line, " {}:=<{}>", argument.name, argument.kind);
     }
-    let _ = write!(text, "Usage:\n  {line}\n  All forms of arguments: drowse tools-call --help\n");
+    let _ =
+        write!(text, "Usage:\n  {}\n  All forms of arguments: drowse tools-call --help\n", complete(&line));
     text
 }
 
-/// One resource of the list.
-pub(crate) fn resource(resource: &Value) -> String {
-    let mut text = paint(Style::Bold, &one_line(string(resource, "uri").unwrap_or("(no uri)"), 400));
+/// One prompt of the list: how it is asked for, and the first line of what it does.
+pub(crate) fn prompt(prompt: &Value) -> String {
+    let mut text = paint(Style::Bold, &name(prompt));
+    for argument in prompt["arguments"].as_array().into_iter().flatten() {
+        let form = format!("{}:=string", name(argument));
+        let required = argument["required"] == true;
+        let form = if required { format!(" {form}") } else { format!(" [{form}]") };
+        text.push_str(&paint(Style::Cyan, &form));
+    }
+    text.push('\n');
+    describe(&mut text, prompt);
+    text
+}
+
+/// One resource of the list, or one template: `address` is the member that has its URI.
+pub(crate) fn resource(resource: &Value, address: &str) -> String {
+    let mut text = paint(Style::Bold, &one_line(string(resource, address).unwrap_or("(no uri)"), 400));
     let name = string(resource, "title").or_else(|| string(resource, "name")).unwrap_or_default();
     if !name.is_empty() {
         let _ = write!(text, "  {}", one_line(name, 60));
@@ -203,6 +223,18 @@ mod tests {
         })
     }
 
+    fn on_s(words: &str) -> String {
+        format!("drowse @s {words}")
+    }
+
+    #[test]
+    fn prompts_and_templates() {
+        let arguments = json!([{"name": "who", "required": true}, {"name": "how\n\u{1b}"}, 7]);
+        let shown = prompt(&json!({"name": "greet", "title": "Greets", "arguments": arguments}));
+        assert_eq!(shown, "greet who:=string [how \\x1b:=string] [(no name):=string]\n    Greets\n");
+        assert_eq!(resource(&json!({"uriTemplate": "a://{b}", "name": "b"}), "uriTemplate"), "a://{b}  b\n");
+    }
+
     #[test]
     fn the_summary_shows_how_to_call_it() {
         assert_eq!(
@@ -228,7 +260,7 @@ mod tests {
             details(&json!({"name": "bare", "inputSchema": {"type": "object"}}))
                 .ends_with("Arguments: none\n")
         );
-        assert!(help("@s", &tool()).contains("drowse @s tools-call search query:=<string>\n"));
+        assert!(help(&tool(), on_s).contains("drowse @s tools-call search query:=<string>\n"));
     }
 
     #[test]
@@ -242,7 +274,7 @@ mod tests {
             json!({"properties": {"a\n\u{1b}": {"type": "x\u{1b}"}}}),
         ] {
             let tool = json!({"name": "t\u{1b}[2J", "description": "d\u{7}", "inputSchema": schema});
-            for text in [summary(&tool), details(&tool), help("@s", &tool)] {
+            for text in [summary(&tool), details(&tool), help(&tool, on_s)] {
                 assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
             }
         }

@@ -41,6 +41,20 @@ fn server(message: &Value) -> Answer {
             result(&format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "long ".repeat(100_000)))
         }
         ("tools/call", _) => Answer::Error(json!({"code": -32602, "message": "unknown tool", "data": [1]})),
+        ("prompts/list", _) => {
+            result(r#"{"prompts":[{"name":"review","arguments":[{"name":"code","required":true}]}]}"#)
+        }
+        ("prompts/get", "review") => result(
+            &format!(
+                r#"{{"messages":[{{"role":"user","content":{{"type":"text","text":"Review this"}}}},
+            {{"role":"assistant","content":{{"type":"image","data":"{GIF}","mimeType":"image/gif"}}}}]}}"#
+            )
+            .replace('\n', ""),
+        ),
+        ("prompts/get", _) => Answer::Error(json!({"code": -32602, "message": "unknown prompt"})),
+        ("completion/complete", _) => {
+            result(r#"{"completion":{"values":["py","pyi"],"total":5,"hasMore":true}, "x":1.0}"#)
+        }
         ("resources/list", _) => result(r#"{"resources":[{"uri":"a://b","name":"b"}]}"#),
         ("resources/read", _) => {
             result(&format!(r#"{{"contents":[{{"uri":"a://b","blob":"{GIF}","mimeType":"image/gif"}}]}}"#))
@@ -165,12 +179,42 @@ fn lists_are_bare_arrays_over_all_pages() {
     assert_eq!(run.out, "[{\"uri\":\"a://b\",\"name\":\"b\"}]\n");
 }
 
+/// A server whose pages hold one prompt each, named by their number, and lead on as `next` says.
+fn pages(next: impl Fn(u64) -> Option<String> + Send + Sync + 'static) -> (Home, Bridge) {
+    let home = Home::new();
+    let bridge = Bridge::start(&home, move |message| {
+        let page = message["params"]["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap_or(1));
+        let cursor = next(page).map_or("null".into(), |cursor| format!("\"{cursor}\""));
+        Answer::Result(format!(r#"{{"prompts":[{{"name":"p{page}"}}],"nextCursor":{cursor}}}"#))
+    });
+    (home, bridge)
+}
+
 #[test]
 fn a_list_that_never_ends_is_noticed() {
-    let home = Home::new();
-    let _bridge = Bridge::start(&home, |_| Answer::Result(r#"{"tools":[],"nextCursor":"again"}"#.into()));
-    let run = home.run("@s tools-list --json");
-    assert_eq!((run.code, &run.failure()["kind"]), (2, &json!("invalid-answer")));
+    for (what, next, asked) in [
+        ("the same page again", (|_| Some("1".into())) as fn(u64) -> Option<String>, 2),
+        ("in a circle", |page| Some(((page + 1) % 3).to_string()), 4),
+        ("the empty cursor, for ever", |_| Some(String::new()), 2),
+        ("always another", |page| Some((page + 1).to_string()), 10_000),
+    ] {
+        let (home, bridge) = pages(next);
+        let run = home.run("@s prompts-list --json");
+        assert_eq!((run.code, &run.failure()["kind"]), (2, &json!("invalid-answer")), "{what}");
+        assert_eq!(bridge.methods().len(), asked, "{what}");
+    }
+}
+
+#[test]
+fn a_long_list_is_whole() {
+    let (home, _bridge) = pages(|page| (page < 9_999).then(|| (page + 1).to_string()));
+    let run = home.run("@s prompts-list --json");
+    assert_eq!(run.code, 0, "{}", run.err);
+    let prompts: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((prompts.as_array().unwrap().len(), &prompts[9_999]["name"]), (10_000, &json!("p9999")));
+    // A string is a cursor, whatever is in it.
+    let (home, _bridge) = pages(|page| (page == 0).then(String::new));
+    assert_eq!(home.run("@s prompts-list").out, "p0\np1\n");
 }
 
 #[test]
@@ -202,6 +246,50 @@ fn pictures_are_summarised_or_saved() {
     assert_eq!(home.run("@s tools-call picture -o no/such/file").code, 1);
     let run = home.run("@s tools-call fail -o kept");
     assert_eq!((run.code, home.path().join("kept").exists()), (2, false));
+}
+
+#[test]
+fn prompts_are_filled_in_and_saved() {
+    let (home, bridge) = awake();
+    let run = home.run("@s prompts-get review code:=[1,2] n=x");
+    assert_eq!(run.out, "[user]\nReview this\n\n[assistant]\n[image image/gif, 11 B, 640x480]\n");
+    assert!(run.err.contains("-o <file>"), "{}", run.err);
+    let asked = &bridge.messages()[0];
+    assert_eq!(asked["params"]["arguments"], json!({"code": "[1,2]", "n": "x"}));
+    assert_eq!(home.run("@s prompts-get review -o shot.gif").code, 0);
+    assert_eq!(fs::read(home.path().join("shot.gif")).unwrap().len(), 11);
+    let whole = home.run("@s prompts-get review --json");
+    assert!(whole.out.starts_with(r#"{"messages":[{"role":"user","#), "{}", whole.out);
+    let run = home.run("@s prompts-get reviw --json");
+    assert_eq!((run.code, run.failure()["_drowse"]["hint"].clone()), (2, json!("Did you mean: review")));
+}
+
+#[test]
+fn completion_is_asked_for_and_shown() {
+    let (home, bridge) = awake();
+    let run = home.run("@s complete prompt review language py --with style=short");
+    assert_eq!((run.code, run.out.as_str()), (0, "py\npyi\n"));
+    assert!(run.err.contains("2 of 5"), "{}", run.err);
+    let asked = &bridge.messages()[0]["params"];
+    assert_eq!(asked["ref"], json!({"type": "ref/prompt", "name": "review"}));
+    assert_eq!(asked["argument"], json!({"name": "language", "value": "py"}));
+    assert_eq!(asked["context"], json!({"arguments": {"style": "short"}}));
+    let run = home.run("@s complete resource a://{b} b --json");
+    assert_eq!(
+        run.out,
+        "{\"completion\":{\"values\":[\"py\",\"pyi\"],\"total\":5,\"hasMore\":true}, \"x\":1.0}\n"
+    );
+    let asked = &bridge.messages()[1]["params"];
+    assert_eq!((&asked["ref"]["uri"], &asked["argument"]["value"]), (&json!("a://{b}"), &json!("")));
+    for (line, says) in [
+        ("@s complete tool x y", "tool"),
+        ("@s complete prompt x", "<argument>"),
+        ("@s complete prompt x y --with z", "--with"),
+        ("@s complete prompt x y --with a=1 --with a=2", "given twice"),
+    ] {
+        let run = home.run(line);
+        assert!(run.code == 1 && run.err.contains(says), "{line}: {}", run.err);
+    }
 }
 
 #[test]

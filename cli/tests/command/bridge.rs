@@ -10,6 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -20,6 +21,8 @@ pub(crate) enum Answer {
     Result(String),
     Error(Value),
     Silence,
+    /// Lines, each after a while, and then a result, if any.
+    Slowly(Vec<(Duration, String)>, Option<String>),
 }
 
 /// An awake session `@s`, and everything that was sent to it.
@@ -71,7 +74,7 @@ impl Bridge {
 
     /// Waits until a message of that method has arrived.
     pub(crate) fn wait_for(&self, method: &str) {
-        while self.arrivals.recv_timeout(std::time::Duration::from_secs(10)).expect(method) != method {}
+        while self.arrivals.recv_timeout(Duration::from_secs(10)).expect(method) != method {}
     }
 }
 
@@ -105,6 +108,16 @@ fn serve(
             Answer::Result(result) => writeln!(stream, r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
             Answer::Error(error) => writeln!(stream, r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
             Answer::Silence => Ok(()),
+            Answer::Slowly(lines, result) => lines
+                .into_iter()
+                .try_for_each(|(after, line)| {
+                    thread::sleep(after);
+                    writeln!(stream, "{line}")
+                })
+                .and_then(|()| match result {
+                    Some(result) => writeln!(stream, r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+                    None => Ok(()),
+                }),
         };
         // A caller may be gone: that is some tests' subject.
         if written.is_err() {

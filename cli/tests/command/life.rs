@@ -62,7 +62,9 @@ fn connect_use_and_close() {
     assert_eq!(whoami["structuredContent"]["pid"], server);
     assert_eq!(home.run("@d tools-call echo text:=123").out, "123\n", "the schema says it is a string");
     assert_eq!(home.run("@d tools-call add a:=2 b:=40").out, "{\"sum\":42}\n");
-    let bad = home.run("@d tools-call add a:=2 --json");
+    let unfit = home.run("@d tools-call add a:=2 --json");
+    assert_eq!((unfit.code, &unfit.failure()["kind"]), (1, &json!("invalid-arguments")));
+    let bad = home.run("@d tools-call add a:=2 --no-check --json");
     assert_eq!((bad.code, bad.err.as_str()), (2, ""), "an isError result");
     assert_eq!(document(&home.run("@d ping --json"))["success"], true);
     assert!(document(&home.run("@d tools-list --json")).as_array().unwrap().len() >= 4);

@@ -8,5 +8,7 @@ mod bulk;
 mod home;
 mod life;
 mod records;
+mod schemas;
+mod terminal;
 mod urls;
 mod usage;

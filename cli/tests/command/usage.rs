@@ -33,7 +33,7 @@ fn usage_errors_exit_1_and_say_what_to_do() {
         ("connect x.example --proxy 127.0.0.1:8080", "later release"),
         ("connect --header A:1 -- cat", "for servers behind a URL"),
         ("connect mcp.json:entry", "no file `mcp.json`"),
-        ("@s prompts-list", "later release"),
+        ("@s enable", "later release"),
         ("@s ping --header a:b", "belongs to `connect`"),
         ("clean everything", "`everything`"),
     ] {

@@ -105,9 +105,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Whether its result may be `input_required` (basic/patterns/mrtr, Supported Requests).
-    const fn may_ask(&self) -> bool {
+    /// Whether its result may be `input_required` (basic/patterns/mrtr, Supported Requests). Of a task it is that of
+    /// `tasks/result`, of which only `origin` tells.
+    fn may_ask(&self, origin: Option<Key>) -> bool {
         matches!(self.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
+            || self.method == Method::Tasks && origin == Some(self.key)
     }
 
     /// Whether a question could come from it: not from what carries nothing of its caller to the server.
@@ -151,7 +153,7 @@ impl Attribution {
         }
         self.several |= self.principal.is_some_and(|principal| principal != request.principal);
         self.principal = Some(request.principal);
-        if !request.may_ask() {
+        if !request.may_ask(self.origin) {
             return;
         }
         self.may_ask = true;

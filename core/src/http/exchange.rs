@@ -189,6 +189,8 @@ pub struct Exchange {
     resumable: bool,
     /// The request itself was taken: what follows is only the rest of its stream.
     resuming: bool,
+    /// The stream that belongs to no request was there.
+    opened: bool,
     retry: Option<Duration>,
     fruitless: u8,
     again: u8,
@@ -204,6 +206,7 @@ impl Exchange {
             link,
             resumable: false,
             resuming: false,
+            opened: false,
             retry: None,
             fruitless: 0,
             again: 0,
@@ -233,7 +236,9 @@ impl Exchange {
                 Next::Again { at: now.after(head.retry_after.unwrap_or(RETRY)) }
             }
             status if self.is_stream() => match status {
-                404 if self.link.session => Next::Over(Verdict::Expired { ran: Ran::Unknown }),
+                // One that was never there says nothing of the session: many servers have no GET at all.
+                404 if self.link.session && self.opened => Next::Over(Verdict::Expired { ran: Ran::Unknown }),
+                400 if self.link.session && self.opened && !head.encoded => Next::Inspect,
                 429 | 500..=599 => self.take_up(now, Verdict::NoStream),
                 _ if self.carried == Carried::OldStream => self.refused(),
                 // The session may be gone: whoever asks next will be told.
@@ -252,7 +257,10 @@ impl Exchange {
         match self.carried {
             Carried::Message | Carried::Goodbye => Next::Over(Verdict::Done),
             Carried::Listening | Carried::OldStream => match head.content {
-                Content::Events if !head.encoded => Next::Events,
+                Content::Events if !head.encoded => {
+                    self.opened = true;
+                    Next::Events
+                }
                 _ => Next::Over(Verdict::NoStream),
             },
             // The answer comes on the stream.
@@ -346,6 +354,7 @@ impl Exchange {
         match (self.carried, error) {
             (Carried::Question(_) | Carried::Request(_), Some(error)) => Next::Answer { error },
             (Carried::Message | Carried::Goodbye, _) => Next::Over(Verdict::Done),
+            (Carried::Listening, _) => Next::Over(Verdict::NoStream),
             _ => self.refused(),
         }
     }

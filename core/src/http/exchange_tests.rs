@@ -138,10 +138,27 @@ fn a_session_that_is_gone_is_told_from_all_other_refusals() {
             Next::Over(Verdict::Refused { status: 404, ran: Ran::Unknown })
         );
     }
-    assert_eq!(
-        answered(Carried::Listening, SESSION, head(404, Content::Other)),
-        Next::Over(Verdict::Expired { ran: Ran::Unknown })
-    );
+}
+
+#[test]
+fn a_stream_of_no_request_tells_of_its_session_only_once_it_was_there() {
+    let never = |status| answered(Carried::Listening, SESSION, head(status, Content::Other));
+    for status in [400, 404, 405] {
+        assert_eq!(never(status), Next::Over(Verdict::NoStream), "{status}: many servers have none");
+    }
+    let again = |status: u16, body: &str| {
+        let mut exchange = Exchange::new(Carried::Listening, SESSION);
+        assert_eq!(exchange.handle_head(at(0), &head(200, Content::Events)), Next::Events);
+        assert!(matches!(exchange.handle_end(at(0), false), Next::Resume { .. }));
+        match exchange.handle_head(at(0), &head(status, Content::Other)) {
+            Next::Inspect => exchange.handle_body(body.as_bytes()),
+            next => next,
+        }
+    };
+    assert_eq!(again(404, ""), Next::Over(Verdict::Expired { ran: Ran::Unknown }));
+    assert_eq!(again(400, "No valid session ID provided"), Next::Over(Verdict::Expired { ran: Ran::No }));
+    assert_eq!(again(400, "Invalid event ID"), Next::Over(Verdict::NoStream));
+    assert_eq!(again(405, ""), Next::Over(Verdict::NoStream));
 }
 
 #[test]

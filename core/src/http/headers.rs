@@ -33,12 +33,14 @@ const SENTINEL_END: &[u8] = b"?=";
 /// The largest integer that a header may carry, and below zero the smallest: beyond it, JavaScript loses digits.
 const MAX_SAFE: u64 = (1 << 53) - 1;
 
-/// The value for the header `Mcp-Name`, if requests of this method have one: `params.name` or `params.uri`, a string.
+/// The value for the header `Mcp-Name`, if requests of this method have one: `params.name`, `params.uri` or (in the
+/// extension for tasks) `params.taskId`, a string.
 #[must_use]
 pub fn name(method: Method, frame: &[u8], params: Span) -> Option<Span> {
     let source = match method {
         Method::ToolsCall | Method::PromptsGet => "name",
         Method::ResourcesRead => "uri",
+        Method::Tasks => "taskId",
         _ => return None,
     };
     last_member(frame, params, |key| json::str_eq(key, source))

@@ -6,6 +6,7 @@ use crate::lifecycle::{Record, Unavailable};
 use crate::link::{Allowance, Failure, Key};
 use crate::message::Own;
 use crate::method::Method;
+use crate::relay;
 use crate::span::Span;
 use crate::splice::RequestParts;
 
@@ -78,6 +79,8 @@ pub enum Action {
     Terminate,
     /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
     Kill,
+    /// Say something to a client that listens, or to the server on behalf of those who do.
+    Relay(relay::Step),
     /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
     Renewed,
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
@@ -116,6 +119,28 @@ pub enum Outcome {
     /// Another request of the server: one that is [held](crate::held) for a caller, or that the adapter answers itself
     /// (`roots/list`), or nothing that anybody here can serve: answer that with the error -32601.
     Asked(RequestParts),
+    /// A resource was updated: hand in its key to `handle_updated`, if somebody wants to hear of it.
+    Updated {
+        /// Its URI, a JSON string.
+        uri: Span,
+        /// The stream that says so.
+        wire: Option<u64>,
+    },
+    /// A stream of announcements was opened: hand in the keys of its URIs to `handle_honoured`, then
+    /// `handle_acknowledged`.
+    Acknowledged {
+        /// The stream.
+        wire: u64,
+        /// What it is for.
+        filter: relay::Filter,
+    },
+    /// An error answer to what the server was asked to announce: keep a copy for [`relay::End::Refused`].
+    Unheard {
+        /// Of what; none: whatever a stream was to be opened for.
+        uri: Option<relay::Uri>,
+        /// The error object.
+        error: Span,
+    },
     /// A notification of the server.
     Notification {
         /// Its method.

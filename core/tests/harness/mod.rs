@@ -550,6 +550,7 @@ impl World {
                 }
                 Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
+                Action::Relay(step) => panic!("{step:?}, though nobody listens"),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => {
                     self.conclude(key, Fate::Failed(failure.cause, failure.ran));
@@ -651,6 +652,9 @@ impl World {
             }
             Outcome::Ignored(Ignored::Malformed(error)) => panic!("{error}"),
             Outcome::Handshake(_)
+            | Outcome::Updated { .. }
+            | Outcome::Acknowledged { .. }
+            | Outcome::Unheard { .. }
             | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)

@@ -222,8 +222,7 @@ fn explain(error: &reqwest::Error) -> String {
     let mut next: Option<&dyn Error> = error.source();
     while let Some(error) = next {
         let text = error.to_string();
-        // That it was the client's attempt to connect that failed is said already.
-        if !texts.contains(&text) && !text.starts_with("client error (") && text != "tcp connect error" {
+        if !texts.contains(&text) {
             texts.push(text);
         }
         next = error.source();

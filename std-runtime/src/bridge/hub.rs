@@ -6,8 +6,11 @@
 mod callers;
 mod marked;
 mod questions;
+mod relay;
 mod remote;
 mod streams;
+mod sync;
+mod tasks;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,13 +34,14 @@ use drowse_core::server::{
 };
 use drowse_core::span::Span;
 use drowse_core::splice::{self, Piece, Pieces, RequestParts};
+use drowse_core::tasks::Asked;
 use drowse_core::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use crate::wire::Kind;
+use crate::wire::{FileSync, Kind};
 
 use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
@@ -46,7 +50,10 @@ use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use marked::{Marked, OURS};
 use questions::Questions;
+use relay::{Listeners, Machine};
 use remote::{Post, Remote};
+use sync::Syncs;
+use tasks::Pending;
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -84,6 +91,8 @@ pub struct HubConfig {
     pub capabilities: ClientCapabilities,
     /// The roots that it is told of, URIs.
     pub roots: Vec<String>,
+    /// The files to keep equal to resources.
+    pub syncs: Vec<FileSync>,
 }
 
 /// The shared handle; everything is on one thread.
@@ -110,7 +119,7 @@ struct Shared {
 }
 
 struct Inner {
-    server: Server<Box<[Slot]>>,
+    server: Machine,
     host: Box<dyn Host>,
     config: HubConfig,
     payloads: Vec<Option<Payload>>,
@@ -123,6 +132,12 @@ struct Inner {
     marked: Marked,
     /// What the server asks during calls.
     questions: Questions,
+    /// Tasks whose end nobody has seen.
+    tasks: Pending,
+    /// Who hears what the server announces.
+    listeners: Listeners,
+    /// Files that are kept equal to resources.
+    syncs: Syncs,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -171,6 +186,8 @@ struct Payload {
     principal: u64,
     /// What its caller can be asked for.
     capabilities: ClientCapabilities,
+    /// What its answer may tell of tasks, and of which.
+    asked: (Asked, Option<Vec<u8>>),
 }
 
 impl Payload {
@@ -191,6 +208,7 @@ impl Payload {
             order: 0,
             principal: 0,
             capabilities: ClientCapabilities::default(),
+            asked: (Asked::Nothing, None),
         }
     }
 
@@ -254,7 +272,8 @@ impl Hub {
         // Crashes that have not happened yet come from a clock that was set back: nobody waits for those.
         let crashes = config.crashes.iter().map(|ms| Instant::from_millis(*ms)).filter(|at| *at <= now);
         let crashes = CrashLog::from_times(crashes);
-        let mut server = Server::new(config.server, slots, config.generation, crashes);
+        let heard = relay::slots();
+        let mut server = Server::listening(config.server, slots, heard, config.generation, crashes);
         if config.expired {
             server = server.after_expiry();
         }
@@ -263,6 +282,9 @@ impl Hub {
         let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
             questions,
+            tasks: Pending::new(),
+            listeners: Listeners::new(),
+            syncs: Syncs::default(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -303,6 +325,7 @@ impl Hub {
         spawn_local(async move { hub.run_timer().await });
         self.with(|hub, inner, now| {
             inner.server.wake(now);
+            hub.begin_syncs(inner);
             hub.drive(inner, None);
             // A start that may not happen is not waited for: the starter is told, and comes again.
             if let Some(why) = inner.server.lifecycle().unavailable(now).filter(|_| !inner.retired) {
@@ -369,6 +392,7 @@ impl Hub {
                     () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
                         inner.server.handle_timeout(now);
                         inner.questions.handle_timeout(now);
+                        inner.tasks.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -413,7 +437,9 @@ impl Hub {
             let Some(action) = inner.server.poll_action() else {
                 if inner.server.negotiated().is_none() {
                     inner.questions.handle_lost();
+                    inner.tasks.handle_lost();
                 }
+                inner.drive_tasks(now);
                 if self.drive_questions(inner, now) {
                     continue;
                 }
@@ -443,6 +469,7 @@ impl Hub {
                 }
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
+                Action::Relay(step) => self.relay(inner, step),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::Fail { key, failure } => {
                     let payload = inner.release(key);
@@ -655,7 +682,7 @@ impl Inner {
 
     fn next_timeout(&self) -> Option<Instant> {
         let server = self.server.poll_timeout().map(|(at, _)| at);
-        [server, self.questions.poll_timeout()].into_iter().flatten().min()
+        [server, self.questions.poll_timeout(), self.tasks.poll_timeout()].into_iter().flatten().min()
     }
 
     fn keep(&mut self, key: Key, payload: Payload) {
@@ -706,6 +733,8 @@ impl Inner {
             "generation": lifecycle.generation(),
             "serverPid": self.running.as_ref().and_then(|running| running.control.pid()),
             "inFlight": lifecycle.in_flight(),
+            "subscriptions": self.listeners.wanted(),
+            "syncs": self.syncs.status(),
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }

@@ -24,7 +24,7 @@ use crate::wait::{Wait, Woken};
 use crate::wire::{Kind, MAX_MESSAGE, Ran};
 
 /// How often an operation that did not run is tried on another bridge.
-const MAX_ROUNDS: u32 = 16;
+pub(super) const MAX_ROUNDS: u32 = 16;
 /// Only a call that takes longer than this looks up how long it may take at all.
 const CHECKPOINT: Duration = Duration::from_secs(20);
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::error::CallError;
 use super::link::Greeting;
-use super::wake::known_if_readable;
+use super::wake::{ending, known_if_readable};
 use super::{Caller, Cleaned, Request, Sessions};
 use crate::home::{HomeError, SessionName};
-use crate::lock::Lock;
+use crate::lock::{self, Lock};
 use crate::record::{self, RecordError, SessionRecord, Settings, State};
 use crate::wait::Wait;
 use crate::wire::METHOD_CLOSE;
@@ -67,6 +67,26 @@ impl Sessions {
             }
         }
         Ok(cleaned)
+    }
+
+    /// Ends and removes everything of a home that nobody is to use any more. Unlike [`Sessions::clean`], it does not
+    /// wait for a server that is only just being started: it ends that start.
+    ///
+    /// # Errors
+    /// If the home cannot be read.
+    pub fn abandon(&self, wait: Wait<'_>) -> Result<Cleaned, CallError> {
+        if self.home.check()? {
+            for name in record::names(&self.home)? {
+                let path = self.home.start_lock(&name);
+                let Some(bridge) = lock::noted(&path) else { continue };
+                if bridge.is_alive() && lock::is_open_in(&path, bridge.pid) == Some(true) {
+                    let settings = self.settings_to_close(&name).unwrap_or_default();
+                    // Where that fails, its end is waited for after all.
+                    let _ = bridge.end(ending(&settings));
+                }
+            }
+        }
+        self.clean(true, wait)
     }
 
     fn clean_one(&self, name: &SessionName, all: bool, wait: Wait<'_>) -> Result<bool, CallError> {

@@ -82,6 +82,12 @@ pub enum CallError {
         /// The whole answer.
         error: RpcError,
     },
+    /// The server does not say when that changes.
+    #[error("{what}")]
+    NotAnnounced {
+        /// What it does not announce, as a sentence.
+        what: String,
+    },
     /// The server could not be started.
     #[error("{name} cannot be started: {}", .report.message)]
     StartFailed {
@@ -245,7 +251,7 @@ impl CallError {
             Self::BackingOff { .. } => Kind::BackingOff,
             Self::Unauthorized { .. } => Kind::Unauthorized,
             Self::Expired { .. } => Kind::Expired,
-            Self::OtherVersion { .. } => Kind::Unsupported,
+            Self::OtherVersion { .. } | Self::NotAnnounced { .. } => Kind::Unsupported,
             Self::BridgeLost { .. } => Kind::BridgeLost,
             Self::Deadline { .. } => Kind::Timeout,
             Self::Interrupted { .. } => Kind::Interrupted,

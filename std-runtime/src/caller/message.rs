@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use drowse_core::relay::wire;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -101,6 +102,10 @@ pub(super) enum Incoming<'a> {
     Goaway(u64),
     /// The server had ended the session, and a fresh one answers.
     Renewed,
+    /// A subscription began: its request, and the URIs that will be heard of.
+    Acknowledged { id: u64, uris: Vec<String> },
+    /// A resource of a subscription was updated.
+    Updated { id: u64 },
     /// Anything else: other notifications, answers to ids that are not ours.
     Other,
 }
@@ -114,6 +119,14 @@ pub(super) fn parse(line: &[u8]) -> Result<Incoming<'_>, serde_json::Error> {
             GOAWAY => Incoming::Goaway(serde_json::from_str::<Goaway>(params)?.last),
             RENEWED => Incoming::Renewed,
             "notifications/progress" => Incoming::Progress(params),
+            wire::ACKNOWLEDGED | wire::UPDATED => match serde_json::from_str::<Announcement>(params) {
+                Ok(Announcement { meta: Subscribed { id }, notifications }) => match notifications {
+                    Some(Heard { uris }) => Incoming::Acknowledged { id, uris },
+                    None if method == wire::ACKNOWLEDGED => Incoming::Acknowledged { id, uris: Vec::new() },
+                    None => Incoming::Updated { id },
+                },
+                Err(_) => Incoming::Other,
+            },
             _ => Incoming::Other,
         });
     }
@@ -143,6 +156,27 @@ struct Message<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+/// The params of what a subscription says.
+#[derive(Deserialize)]
+struct Announcement {
+    #[serde(rename = "_meta")]
+    meta: Subscribed,
+    #[serde(default)]
+    notifications: Option<Heard>,
+}
+
+#[derive(Deserialize)]
+struct Subscribed {
+    #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+    id: u64,
+}
+
+#[derive(Deserialize)]
+struct Heard {
+    #[serde(default, rename = "resourceSubscriptions")]
+    uris: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -302,8 +336,14 @@ mod tests {
         assert!(matches!(parse(line).unwrap(), Incoming::Goaway(3)));
         let line = br#"{"method":"notifications/progress","params":{"progressToken":1,"progress":2}}"#;
         assert!(matches!(parse(line).unwrap(), Incoming::Progress(r#"{"progressToken":1,"progress":2}"#)));
+        let line = br#"{"method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"uri":"a"}}"#;
+        assert!(matches!(parse(line).unwrap(), Incoming::Updated { id: 7 }));
+        let line = br#"{"method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"notifications":{"resourceSubscriptions":["a"]}}}"#;
+        let Incoming::Acknowledged { id: 7, uris } = parse(line).unwrap() else { panic!() };
+        assert_eq!(uris, ["a"]);
         for line in [
             "{}",
+            r#"{"method":"notifications/resources/updated","params":{"uri":"a"}}"#,
             r#"{"id":"x","result":{}}"#,
             r#"{"id":1}"#,
             r#"{"method":"x"}"#,

@@ -13,6 +13,8 @@ mod listing;
 mod message;
 mod pin;
 mod start;
+mod subscription;
+mod sync;
 mod wake;
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ pub use self::error::{CallError, ExitClass, RpcError};
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
+pub use self::subscription::{News, Subscription};
 use crate::home::{Home, SessionName};
 use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};

@@ -551,7 +551,7 @@ fn patience_with_a_starter(settings: &Settings) -> Duration {
 }
 
 /// How long a bridge may take to end after TERM: it ends its server first, which may take both graces.
-fn ending(settings: &Settings) -> Duration {
+pub(super) fn ending(settings: &Settings) -> Duration {
     settings.stop_limit().saturating_add(Duration::from_secs(1))
 }
 

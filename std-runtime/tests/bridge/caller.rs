@@ -95,7 +95,9 @@ impl Caller {
     pub(crate) async fn send_as(&mut self, id: &Value, method: &str, mut params: Value) {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-        meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let declared = meta["io.modelcontextprotocol/clientCapabilities"].take();
+        meta["io.modelcontextprotocol/clientCapabilities"] =
+            if declared.is_null() { json!({}) } else { declared };
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.line(&request.to_string()).await;
     }

@@ -6,6 +6,7 @@
 mod caller;
 mod server;
 mod site;
+mod tasks;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -155,6 +156,7 @@ impl Stage {
             revision: known.as_ref().and_then(|facts| facts.revision),
             capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
             roots: Vec::new(),
+            syncs: Vec::new(),
             expired: false,
             // A real one starts with the time of day; it only has to be later than the last one's.
             now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),

@@ -1,6 +1,7 @@
 //! The MCP server on the stage: one task, either era, well-behaved save where its [`Script`] says otherwise.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,8 +12,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex}
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::{Event, Peer, Stage};
+use super::{Event, Peer, Stage, tasks::Task};
 
+/// Names the stream of a notification.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Room in a pipe.
 const PIPE: usize = 64 << 10;
 
@@ -34,6 +37,8 @@ pub(crate) struct Script {
     pub(crate) cannot_start: bool,
     /// Behind a URL: calls that run get no head of a response.
     pub(crate) mute_calls: bool,
+    /// It announces no updates of resources.
+    pub(crate) announces_nothing: bool,
 }
 
 impl Script {
@@ -48,6 +53,7 @@ impl Script {
             dies_on: None,
             cannot_start: false,
             mute_calls: false,
+            announces_nothing: false,
         }
     }
 }
@@ -62,6 +68,10 @@ pub(crate) struct Process {
     /// Requests that run, by their id as text.
     running: RefCell<Vec<(String, Rc<Notify>)>>,
     initialized: Cell<bool>,
+    pub(super) given: RefCell<Vec<Task>>,
+    /// What was subscribed to, and the streams that are open: ids and filters.
+    subscribed: RefCell<BTreeSet<String>>,
+    streams: RefCell<Vec<(Value, Value)>>,
 }
 
 /// Starts a server; what comes back are the near ends of its pipes.
@@ -93,7 +103,10 @@ impl Process {
             changed: Notify::new(),
             tasks: RefCell::default(),
             running: RefCell::default(),
+            given: RefCell::default(),
             initialized: Cell::new(false),
+            subscribed: RefCell::default(),
+            streams: RefCell::default(),
         })
     }
 
@@ -120,6 +133,62 @@ impl Process {
         if let Some(output) = &*self.output.borrow() {
             let _ = output.send(line);
         }
+    }
+
+    /// Announces an update to whoever subscribed, and to nobody else.
+    pub(crate) fn update(&self, uri: &str) {
+        if self.subscribed.borrow().contains(uri) {
+            self.announce("notifications/resources/updated", json!({"uri": uri}));
+        }
+        for (id, filter) in &*self.streams.borrow() {
+            let wanted = &filter["resourceSubscriptions"];
+            if wanted.as_array().is_some_and(|uris| uris.contains(&json!(uri))) {
+                self.announce(
+                    "notifications/resources/updated",
+                    json!({"_meta": {SUBSCRIPTION: id}, "uri": uri}),
+                );
+            }
+        }
+    }
+
+    /// Announces that the list of tools changed.
+    pub(crate) fn change_tools(&self) {
+        if self.initialized.get() {
+            self.announce("notifications/tools/list_changed", json!({}));
+        }
+        for (id, filter) in &*self.streams.borrow() {
+            if filter["toolsListChanged"] == true {
+                self.announce("notifications/tools/list_changed", json!({"_meta": {SUBSCRIPTION: id}}));
+            }
+        }
+    }
+
+    /// Ends its streams of its own accord.
+    pub(crate) fn end_streams(&self) {
+        for (id, _) in self.streams.take() {
+            let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: id}});
+            self.write(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
+        }
+    }
+
+    /// What it announces: each URI as often as it would be said.
+    pub(crate) fn subscriptions(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.subscribed.borrow().iter().cloned().collect();
+        for (_, filter) in &*self.streams.borrow() {
+            let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            all.extend(uris.iter().filter_map(|uri| uri.as_str().map(str::to_owned)));
+        }
+        all.sort();
+        all
+    }
+
+    /// How many streams are open.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.borrow().len()
+    }
+
+    fn announce(&self, method: &str, params: Value) {
+        self.write(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
     /// Closes its output while it stays.
@@ -171,6 +240,7 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
                 }
             }
             (Some("notifications/cancelled"), None) => {
+                process.streams.borrow_mut().retain(|(stream, _)| *stream != message["params"]["requestId"]);
                 process.cancel(&message["params"]["requestId"].to_string());
             }
             (Some("notifications/initialized"), None) => process.initialized.set(true),
@@ -197,12 +267,17 @@ pub(super) fn request(
     let result = |result: Value| Some(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     let error =
         |code: i64| Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}));
+    let capabilities = if script.announces_nothing {
+        json!({"tools": {}, "resources": {}})
+    } else {
+        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}})
+    };
     let ready = !stage.outcomes().is_empty();
     match (script.peer.era(), method) {
         (Era::Legacy, "ping") | (Era::Modern, "server/discover") if script.ignores_keepalive && ready => None,
         (Era::Legacy, "initialize") => result(json!({
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}},
+            "capabilities": capabilities,
             "serverInfo": {"name": "staged", "version": "1"},
         })),
         (Era::Legacy, "ping") => result(json!({})),
@@ -210,12 +285,45 @@ pub(super) fn request(
         (Era::Modern, "server/discover") => result(json!({
             "resultType": "complete",
             "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}},
+            "capabilities": capabilities,
             "ttlMs": 0,
             "cacheScope": "private",
         })),
         (Era::Modern, "initialize" | "ping") => error(-32601),
         (Era::Legacy, _) if !process.initialized.get() => error(-32600),
+        (era, "tools/call") if params["name"] == "task" => result(process.create_task(era, params)),
+        (era, method) if method.starts_with("tasks/") => {
+            process.of_tasks(era, method, params).map_or_else(error, result)
+        }
+        (Era::Legacy, "resources/subscribe" | "resources/unsubscribe") => match params["uri"].as_str() {
+            Some("gone:1") => error(-32002),
+            Some("shy:1") => error(-32603),
+            Some(uri) => {
+                if method == "resources/subscribe" {
+                    process.subscribed.borrow_mut().insert(uri.to_owned());
+                } else {
+                    process.subscribed.borrow_mut().remove(uri);
+                }
+                result(json!({}))
+            }
+            None => error(-32602),
+        },
+        (Era::Modern, "subscriptions/listen") => {
+            let filter = params["notifications"].clone();
+            let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            if uris.contains(&json!("gone:1")) {
+                return error(-32602);
+            }
+            if uris.contains(&json!("shy:1")) {
+                return error(-32603);
+            }
+            process.announce(
+                "notifications/subscriptions/acknowledged",
+                json!({"_meta": {SUBSCRIPTION: id}, "notifications": filter}),
+            );
+            process.streams.borrow_mut().push((id.clone(), filter));
+            None
+        }
         (_, "tools/call") => call(stage, process, id, params),
         (_, "tools/list") => result(json!({"tools": []})),
         (_, "resources/list") => result(json!({"resources": []})),

@@ -52,7 +52,8 @@ const QUESTIONS: &[(&str, Option<i64>)] = &[
     ("initialize", Some(-32601)),
     ("ping", Some(-32601)),
     ("logging/setLevel", Some(-32601)),
-    ("subscriptions/listen", Some(-32601)),
+    // Without a filter. (Those with one: subscriptions.)
+    ("subscriptions/listen", Some(-32602)),
     ("no/such", Some(-32601)),
 ];
 

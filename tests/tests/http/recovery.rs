@@ -26,8 +26,17 @@ fn a_session_that_is_gone_is_replaced_and_the_call_runs_once() {
         // What only reads as well.
         server.ask_for("forget", "");
         session.run(["tools-list"]).ok();
+        // People are told, once, that something may be missing.
+        let told = |tag: &str| {
+            let run = home.run(["@s", "tools-call", "tag", &format!("tag={tag}")]).ok();
+            assert_eq!((run.out.as_str(), server.executions(tag)), (format!("{tag}\n").as_str(), 1));
+            run.err.contains("a fresh one answered")
+        };
+        assert!(!told("c"), "it was the command before that found out");
+        server.ask_for("forget", "");
+        assert!(told("d") && !told("e"));
         let sessions = sessions(&server);
-        assert_eq!((sessions.len(), session.state().unwrap().generation), (4, 4), "{sessions:?}");
+        assert_eq!((sessions.len(), session.state().unwrap().generation), (5, 5), "{sessions:?}");
         assert_eq!(count(&server, "DELETE"), 0, "nobody ends what is gone");
         assert_eq!(count(&server, "server/discover"), 1, "its era is known");
         lives(&session, &server);
@@ -151,9 +160,37 @@ fn what_is_found_out_while_nothing_is_asked() {
     type Case<'c> = (&'static str, &'c (dyn Fn(&Home, &HttpServer) + Sync));
     let cases: [Case<'_>; 4] =
         [("an idle period", &idle), ("none", &stays), ("on expiry fail", &fails), ("auto-restart", &again)];
-    at_once(cases, |case| {
-        let server = HttpServer::start(&["--era", "legacy"]);
+    let cases = cases
+        .into_iter()
+        .flat_map(|(name, case)| WORDS.map(|(words, status)| (format!("{name}, {words}"), (case, status))));
+    at_once(cases, |(case, status)| {
+        let server = HttpServer::start(&["--era", "legacy", "--unknown-session", status]);
         case(&Home::new(), &server);
+    });
+}
+
+/// Many servers have no stream to listen to, and say so in many ways. None is the end of the session.
+#[test]
+fn servers_that_nobody_can_listen_to() {
+    let refusals = [
+        "status=400",
+        "status=404",
+        "html=404",
+        "status=405",
+        "status=409",
+        "status=501",
+        "html=200",
+        "close=before",
+    ];
+    at_once(refusals.map(|refusal| (refusal, refusal)), |refusal| {
+        let server = HttpServer::start(&["--era", "legacy", "--fault", &format!("{refusal};on=GET")]);
+        let home = Home::new();
+        let session = home.connect_http("@s", &["--auto-restart", "--idle-timeout", "600"], &server);
+        server.wait_for(|entries| entries.iter().any(|entry| entry.is("http", "verb", "GET")));
+        assert_eq!(session.call("tag", &["tag=a"]).ok().text(), "a");
+        lives(&session, &server);
+        assert_eq!((server.executions("a"), sessions(&server).len()), (1, 1), "{refusal}");
+        assert_eq!(session.state().unwrap().generation, 1);
     });
 }
 

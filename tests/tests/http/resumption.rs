@@ -86,6 +86,33 @@ fn a_server_that_is_restarted_has_nothing_to_resume() {
     assert_eq!((server.executions("a"), server.executions("b"), sessions(&server).len()), (1, 1, 2));
 }
 
+/// What was asked may have run, whatever becomes of its stream.
+#[test]
+fn a_stream_that_is_refused_when_it_is_taken_up() {
+    let cases = [
+        ("for a while", "status=503;times=2", true),
+        ("for ever", "status=405", false),
+        ("with a page", "html=200", false),
+        ("by a broken connection, for a while", "close=before;times=2", true),
+    ];
+    at_once(cases.map(|(name, fault, comes)| (name, (fault, comes))), |(fault, comes)| {
+        let server = HttpServer::start(RESUMABLE);
+        let home = Home::new();
+        let session = home.connect_http("@s", &[], &server);
+        server.wait_for_events("stream", 1);
+        server.fault("hang-up=0;times=1;on=tools/call");
+        server.fault(&format!("{fault};on=GET"));
+        let run = session.call("slow", &["ms:=300", "tag=a"]);
+        if comes {
+            assert_eq!(run.ok().text(), "slept 300");
+        } else {
+            assert_eq!(run.fails(run.code)["ran"], "unknown", "{run:?}");
+        }
+        assert_eq!((server.executions("a"), count(&server, "tools/call")), (1, 1));
+        lives(&session, &server);
+    });
+}
+
 #[test]
 fn a_caller_who_goes_while_it_is_resumed() {
     let server = HttpServer::start(RESUMABLE);

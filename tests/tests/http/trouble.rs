@@ -254,3 +254,20 @@ fn lives_after(session: &drowse_tests::harness::Session<'_>, server: &HttpServer
     session.run(["ping"]).ok();
     assert_eq!(session.listed()["status"], "live");
 }
+
+/// Whatever a server makes of the end of its session, drowse goes.
+#[test]
+fn goodbyes_that_are_not_taken() {
+    let faults = ["status=405", "status=404", "status=500", "close=before", "html=200", "hang"];
+    at_once(faults.map(|fault| (fault, fault)), |fault| {
+        let server = HttpServer::start(&["--era", "legacy", "--fault", &format!("{fault};on=DELETE")]);
+        let home = Home::new();
+        let session = home.connect_http("@s", &["--idle-timeout", "1"], &server);
+        session.wait_until_asleep();
+        assert_eq!(session.call("tag", &["tag=a"]).ok().text(), "a");
+        let run = home.run(["close", "@s", "--json"]).ok();
+        assert!(run.took.as_secs() < 20, "{:?}", run.took);
+        assert_eq!((server.executions("a"), count(&server, "DELETE")), (1, 2));
+        assert!(!session.exists());
+    });
+}

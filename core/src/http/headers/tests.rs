@@ -180,13 +180,14 @@ fn integers_are_decimal_and_within_two_to_the_53() {
 
 #[test]
 fn the_name_is_that_of_what_is_asked_for() {
-    let params = br#"{"_meta":{"name":"no"},"name":"old","n\u0061me":"get \u0077eather","uri":"file:///a","arguments":{"name":1}}"#;
+    let params = br#"{"_meta":{"name":"no"},"taskId":"t-1","name":"old","n\u0061me":"get \u0077eather","uri":"file:///a","arguments":{"name":1}}"#;
     let of = |method| {
         name(method, params, whole(params)).map(|span| core::str::from_utf8(span.of(params)).unwrap())
     };
     assert_eq!(of(Method::ToolsCall), Some(r#""get \u0077eather""#));
     assert_eq!(of(Method::PromptsGet), of(Method::ToolsCall));
     assert_eq!(of(Method::ResourcesRead), Some("\"file:///a\""));
+    assert_eq!(of(Method::Tasks), Some("\"t-1\""));
     for other in [Method::ToolsList, Method::Subscribe, Method::Complete, Method::Discover, Method::Other] {
         assert_eq!(of(other), None);
     }

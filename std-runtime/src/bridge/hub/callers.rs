@@ -8,7 +8,7 @@ use super::*;
 use crate::wire::RENEWED;
 
 /// What a connection does next.
-enum Flow {
+pub(super) enum Flow {
     Next,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
@@ -38,6 +38,7 @@ impl Hub {
                 inner.principal_gone(principal);
             }
             inner.marked.forget(id, None);
+            inner.unlisten(now, id, None);
             hub.drive(inner, None);
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
@@ -130,6 +131,7 @@ impl Hub {
                         inner.connections.get_mut(&id).map(|connection| &mut connection.outlet)
                     })
                     .await;
+                    hub.eased(id);
                 }
             });
             let connection = Connection {
@@ -191,6 +193,9 @@ impl Hub {
                 Inbound::Operation { operation, parts, token } => {
                     return hub.operation(inner, now, id, frame, operation, parts, token);
                 }
+                Inbound::Listen { id: request, filter, starts } => {
+                    return hub.listen(inner, now, id, frame, request, &filter, starts);
+                }
                 Inbound::Discover { id: request } => {
                     let handshake = inner.handshake.take();
                     inner.reply(id, request.of(frame), &front::discovery(handshake.as_deref()));
@@ -204,6 +209,14 @@ impl Hub {
                     inner.closers.push((id, request.of(frame).to_vec()));
                     inner.server.close(now);
                 }
+                Inbound::Sync { id: request, params, on } => {
+                    let params = params.map_or(&b"{}"[..], |params| params.of(frame));
+                    if on {
+                        hub.sync(inner, id, request.of(frame), params);
+                    } else {
+                        hub.unsync(inner, id, request.of(frame), params);
+                    }
+                }
                 Inbound::Cancel { request } => {
                     let wanted = request.of(frame);
                     for key in
@@ -211,6 +224,7 @@ impl Hub {
                     {
                         inner.give_up(now, key);
                     }
+                    inner.unlisten(now, id, Some(wanted));
                     if inner.marked.forget(id, Some(wanted)) {
                         // It was refused, and is not sent again.
                         let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
@@ -253,11 +267,13 @@ impl Hub {
                 }
                 let payload = Payload::new(connection, operation.method, frame, parts, token);
                 inner.order += 1;
+                let capabilities = ClientCapabilities::of_request(frame, &parts);
                 let payload = Payload {
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
-                    capabilities: ClientCapabilities::of_request(frame, &parts),
+                    capabilities,
+                    asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
                 };
                 inner.keep(key, payload);

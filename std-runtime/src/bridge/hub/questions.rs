@@ -147,6 +147,7 @@ impl Hub {
             let method = String::from_utf8_lossy(method.of(line)).into_owned();
             return inner.host.note(&format!("declined the server's request {method}"));
         };
+        let origin = inner.task_origin(line, params).or(origin);
         let asked = inner.attribute(now, kind, origin).and_then(|call| inner.hold(now, call, kind));
         match asked {
             Ok((asked, call)) => {

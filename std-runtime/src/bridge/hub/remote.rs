@@ -154,6 +154,17 @@ impl Hub {
         self.post(inner, Post { body: Bytes::copy_from_slice(bytes), headers, carried, wire });
     }
 
+    /// Asks for announcements.
+    pub(super) fn post_for_listeners(&self, inner: &mut Inner, bytes: &[u8], method: Method, wire: u64) {
+        let mut headers = HeaderMap::new();
+        inner.legacy_headers(&mut headers);
+        if inner.is_modern() {
+            headers.insert(METHOD, HeaderValue::from_static(method.name()));
+        }
+        let (body, carried) = (Bytes::copy_from_slice(bytes), Carried::Request(method));
+        self.post(inner, Post { body, headers, carried, wire });
+    }
+
     /// Answers a request of the server.
     pub(super) fn post_answer(&self, inner: &mut Inner, bytes: &[u8]) {
         let mut headers = HeaderMap::new();

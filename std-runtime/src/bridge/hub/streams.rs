@@ -242,6 +242,7 @@ impl Hub {
     ) {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
+                inner.tasks_seen(now, key, line, &message);
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
@@ -282,7 +283,11 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
-            Outcome::Notification { .. } | Outcome::Ignored(_) => {}
+            Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
+            Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
+            Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
+            Outcome::Notification { method } => inner.task_notified(now, line, method),
+            Outcome::Ignored(_) => {}
         }
     }
 }

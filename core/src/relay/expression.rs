@@ -1,0 +1,504 @@
+//! The server's side of the relay: what it said, and what it is asked next.
+
+use super::*;
+
+/// The error of a server that does not know a method.
+const METHOD_NOT_FOUND: i64 = -32601;
+
+impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
+    /// The server said what it is.
+    pub const fn handle_offers(&mut self, offers: Offers) {
+        self.offers = offers;
+    }
+
+    /// The server is ready: what is wanted is expressed to it.
+    pub fn handle_ready(&mut self, era: Era) {
+        self.era = Some(era);
+        self.changed = true;
+        self.work = true;
+        if core::mem::replace(&mut self.again, true) {
+            // Another server may have other lists.
+            self.tell_lists(Lists::ALL);
+        }
+    }
+
+    /// The server is still there, but is going to be ended: its stream is closed before.
+    pub fn handle_leaving(&mut self) {
+        let open = [
+            self.older.map(|older| older.wire),
+            self.current.map(|stream| stream.wire),
+            self.next.map(|stream| stream.wire),
+        ];
+        self.handle_lost();
+        for wire in open.into_iter().flatten() {
+            self.cancel(wire);
+        }
+    }
+
+    /// The link to the server is gone, and with it what it was asked.
+    pub fn handle_lost(&mut self) {
+        if self.era.take().is_none() {
+            return;
+        }
+        self.current = None;
+        self.next = None;
+        self.older = None;
+        self.cancelled = [None; 4];
+        self.singly = false;
+        self.stale = Lists::NONE;
+        self.asked = 0;
+        self.pause = None;
+        self.fruitless = 0;
+        self.work = true;
+        for index in 0..self.slots.count() {
+            if let Some(topic) = self.slots.topic(index) {
+                let was_held = topic.standing == Standing::Held;
+                *topic = Topic { wants: topic.wants, stale: topic.stale || was_held, ..Topic::NEW };
+            }
+        }
+    }
+
+    /// Whether the server owes an answer under that id.
+    #[must_use]
+    pub fn awaits(&self, wire: u64) -> bool {
+        let is_stream = |stream: Option<Stream>| stream.is_some_and(|stream| stream.wire == wire);
+        is_stream(self.current)
+            || is_stream(self.next)
+            || self.older.is_some_and(|older| older.wire == wire)
+            || (self.asked > 0 && self.asked_as(wire).is_some())
+    }
+
+    /// The server answered; `error`: with that code.
+    pub fn handle_answer(&mut self, now: Instant, wire: u64, error: Option<i64>) -> Answered {
+        // "Not found" was -32002 up to 2025-11-25 and is invalid parameters since (server/resources).
+        let why = if matches!(error, Some(-32602 | -32002)) { Why::Gone } else { Why::Refused };
+        if self.next.is_some_and(|stream| stream.wire == wire) {
+            self.work = true;
+            return if let Some(code) = error {
+                self.stream_refused(now, why, code == METHOD_NOT_FOUND)
+            } else {
+                self.handle_ended(now, wire);
+                Answered::Taken
+            };
+        }
+        if self.handle_ended(now, wire) {
+            return Answered::Taken;
+        }
+        let Some((index, topic)) = self.asked_as(wire) else { return Answered::Unasked };
+        self.work = true;
+        self.asked = self.asked.saturating_sub(1);
+        match (topic.standing, error) {
+            (Standing::Asked { .. }, None) => self.hold(index),
+            (Standing::Asked { .. }, Some(_)) => {
+                self.refuse(index, why);
+                return Answered::Refused(Some(self.slots.uri(index)));
+            }
+            _ => self.stand(index, Standing::Unasked),
+        }
+        Answered::Taken
+    }
+
+    /// The server, or what is between, ended that stream. Returns whether it was one.
+    pub fn handle_ended(&mut self, now: Instant, wire: u64) -> bool {
+        if self.older.is_some_and(|older| older.wire == wire) {
+            self.part(false);
+        } else if self.current.is_some_and(|stream| stream.wire == wire) {
+            let Some(stream) = self.current.take() else { return false };
+            self.stale = self.stale.or(stream.lists);
+            for index in 0..self.slots.count() {
+                if let Some(topic) = self.slots.topic(index)
+                    && core::mem::take(&mut topic.in_current)
+                    && topic.standing == Standing::Held
+                {
+                    topic.stale = true;
+                    topic.standing = Standing::Unasked;
+                }
+            }
+            self.retry(now, now >= stream.since.after(LASTING));
+        } else if self.next.is_some_and(|stream| stream.wire == wire) {
+            self.next = None;
+            self.silent_candidates();
+            self.retry(now, false);
+        } else {
+            return false;
+        }
+        self.work = true;
+        true
+    }
+
+    /// The exchange that carried a question broke, or its answer is none.
+    pub fn handle_broken(&mut self, now: Instant, wire: u64) {
+        if self.handle_ended(now, wire) {
+            return;
+        }
+        let Some((index, topic)) = self.asked_as(wire) else { return };
+        self.asked = self.asked.saturating_sub(1);
+        self.stand(index, Standing::Unasked);
+        if matches!(topic.standing, Standing::Asked { .. }) {
+            self.refuse_pending(index, Why::Silent);
+            self.retry(now, false);
+        }
+        self.work = true;
+    }
+
+    /// The acknowledgement of a stream names that URI; to be told for each before
+    /// [`handle_acknowledged`](Self::handle_acknowledged).
+    pub fn handle_honoured(&mut self, wire: u64, uri: Uri) {
+        if self.next.is_some_and(|stream| stream.wire == wire)
+            && self.slots.generation(uri.index) == uri.generation
+            && let Some(topic) = self.slots.topic(uri.index)
+        {
+            topic.honoured = topic.in_next;
+        }
+    }
+
+    /// The server acknowledged a stream: the older one is closed.
+    pub fn handle_acknowledged(&mut self, now: Instant, wire: u64) {
+        let Some(next) = self.next.take_if(|stream| stream.wire == wire) else { return };
+        self.work = true;
+        self.part(true);
+        if let Some(older) = self.current.take() {
+            if self.overlap.is_zero() {
+                // What it sent before is here, and all that it sends later is on the new one too.
+                self.cancel(older.wire);
+            } else {
+                let until = now.after(self.overlap);
+                self.older = Some(Older { wire: older.wire, until, ahead: [0; 3] });
+            }
+        }
+        let (since, lists) = (now, next.lists);
+        self.current = Some(Stream { wire, lists, since });
+        for index in 0..self.slots.count() {
+            let Some(topic) = self.slots.topic(index) else { continue };
+            topic.in_current = core::mem::take(&mut topic.in_next);
+            topic.ahead = 0;
+            let honoured = core::mem::take(&mut topic.honoured);
+            match (topic.in_current, honoured) {
+                (true, true) => self.hold(index),
+                (true, false) => self.refuse(index, Why::Omitted),
+                (false, _) if topic.standing == Standing::Held => topic.standing = Standing::Unasked,
+                (false, _) => {}
+            }
+        }
+        let stale = core::mem::take(&mut self.stale);
+        self.tell_lists(stale.and(lists));
+        self.changed |= self.singly;
+    }
+
+    /// A resource was updated. `wire`: the stream that says so.
+    pub fn handle_updated(&mut self, wire: Option<u64>, uri: Uri) {
+        let Some(older) = self.is_heard(wire) else { return };
+        if self.slots.generation(uri.index) != uri.generation {
+            return;
+        }
+        let both = self.older.is_some();
+        let Some(topic) = self.slots.topic(uri.index) else { return };
+        if both && is_repeated(&mut topic.ahead, older) {
+            return;
+        }
+        self.tell_update(uri.index);
+    }
+
+    /// A list changed. `wire`: the stream that says so.
+    pub fn handle_list_changed(&mut self, wire: Option<u64>, list: List) {
+        let Some(from_older) = self.is_heard(wire) else { return };
+        if let Some(older) = &mut self.older
+            && let Some(ahead) = older.ahead.get_mut(list as usize)
+            && is_repeated(ahead, from_older)
+        {
+            return;
+        }
+        self.tell_lists(Lists::NONE.with(list));
+    }
+
+    /// Time has passed; early, late and repeated calls do no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.pause.is_some_and(|at| now >= at) {
+            self.pause = None;
+            self.work = true;
+        }
+        if self.older.is_some_and(|older| now >= older.until) {
+            self.part(true);
+        }
+        if let Some(next) = self.next.filter(|stream| now >= stream.since.after(self.patience)) {
+            self.handle_ended(now, next.wire);
+            self.cancel(next.wire);
+        }
+        if self.asked == 0 {
+            return;
+        }
+        for index in 0..self.slots.count() {
+            if let Content::Topic(Topic {
+                standing: Standing::Asked { wire, by } | Standing::Leaving { wire, by },
+                ..
+            }) = self.slots.at(index)
+                && now >= by
+            {
+                self.handle_broken(now, wire);
+                self.cancel(wire);
+            }
+        }
+    }
+
+    /// Adds what is awaited.
+    pub fn timetable(&self, table: &mut Timetable) {
+        if let Some(at) = self.pause {
+            table.set(Reason::Relisten, at);
+        }
+        if let Some(older) = self.older {
+            table.set(Reason::Overlap, older.until);
+        }
+        if let Some(next) = self.next {
+            table.set(Reason::Subscribe, next.since.after(self.patience));
+        }
+        if self.asked > 0 {
+            for (_, topic) in self.slots.topics() {
+                if let Standing::Asked { by, .. } | Standing::Leaving { by, .. } = topic.standing {
+                    table.set(Reason::Subscribe, by);
+                }
+            }
+        }
+    }
+
+    /// The modern stream is opened, opened anew, or closed.
+    pub(super) fn poll_stream(&mut self, now: Instant, wire: impl FnOnce() -> u64) -> Option<Step> {
+        let settled = self.next.is_none() && self.older.is_none() && self.pause.is_none();
+        if self.era != Some(Era::Modern) || !self.changed || !settled {
+            return None;
+        }
+        self.changed = false;
+        let is_active = |client: &Client| matches!(client.stage, Stage::Asking | Stage::Live);
+        let listening = self.slots.clients().filter(|(_, client)| is_active(client));
+        let lists = listening.fold(Lists::NONE, |all, (_, client)| all.or(client.lists));
+        let lists = lists.and(self.offers.lists);
+        let mut differs = self.current.map_or(Lists::NONE, |stream| stream.lists) != lists;
+        let (mut any, mut first) = (!lists.is_empty(), true);
+        for index in 0..self.slots.count() {
+            let Content::Topic(topic) = self.slots.at(index) else { continue };
+            let mut wanted = topic.wants > 0 && self.is_active(index);
+            wanted &= !matches!(topic.standing, Standing::Refused(_));
+            if wanted && !self.offers.subscribe {
+                self.refuse(index, Why::Unsupported);
+                wanted = false;
+            }
+            if wanted && self.singly && topic.standing != Standing::Held {
+                wanted = core::mem::take(&mut first);
+            }
+            any |= wanted;
+            differs |= wanted != topic.in_current;
+            if let Some(topic) = self.slots.topic(index) {
+                topic.in_next = wanted;
+            }
+        }
+        if differs && any {
+            let wire = wire();
+            self.next = Some(Stream { wire, lists, since: now });
+            return Some(Step::Listen { wire, lists });
+        }
+        for index in 0..self.slots.count() {
+            if let Some(topic) = self.slots.topic(index) {
+                topic.in_next = false;
+                if !any {
+                    topic.in_current = false;
+                    if topic.standing == Standing::Held {
+                        topic.standing = Standing::Unasked;
+                    }
+                }
+            }
+        }
+        // Somebody may have been refused, and something may be forgotten now.
+        self.work = true;
+        if any { None } else { self.current.take().map(|stream| Step::Cancel { wire: stream.wire }) }
+    }
+
+    /// The server will not open the stream that it was asked for. `never`: it has no such streams.
+    fn stream_refused(&mut self, now: Instant, why: Why, never: bool) -> Answered {
+        self.next = None;
+        let is_candidate = |topic: &Topic| topic.in_next && topic.standing != Standing::Held;
+        let candidates = self.slots.topics().filter(|(_, topic)| is_candidate(topic)).count();
+        let one_of_many = why == Why::Gone && candidates > 1;
+        for index in 0..self.slots.count() {
+            let Content::Topic(topic) = self.slots.at(index) else { continue };
+            if let Some(topic) = self.slots.topic(index) {
+                topic.in_next = false;
+            }
+            if !is_candidate(&topic) || one_of_many {
+                continue;
+            }
+            if why == Why::Gone || never {
+                self.refuse(index, why);
+            } else {
+                // What was heard of before is asked for again.
+                self.refuse_pending(index, why);
+            }
+        }
+        if why == Why::Gone && candidates > 0 {
+            // One refusal must not stop the others: they are tried one after the other.
+            self.singly |= one_of_many;
+            self.changed = true;
+        } else if !never {
+            self.retry(now, false);
+        }
+        if one_of_many { Answered::Taken } else { Answered::Refused(None) }
+    }
+
+    /// Ends the older of two streams; `cancel`: it is still open.
+    fn part(&mut self, cancel: bool) {
+        if let Some(older) = self.older.take() {
+            self.work = true;
+            if cancel {
+                self.cancel(older.wire);
+            }
+        }
+    }
+
+    fn cancel(&mut self, wire: u64) {
+        // More than a few at once only after time-outs, where it is no more than a courtesy.
+        if let Some(place) = self.cancelled.iter_mut().find(|place| place.is_none()) {
+            *place = Some(wire);
+        }
+        self.work = true;
+    }
+
+    /// Nothing is asked for a while; longer each time, unless the last stream was worth it.
+    fn retry(&mut self, now: Instant, lasted: bool) {
+        if lasted {
+            self.fruitless = 0;
+        }
+        let pause = RETRY.saturating_mul(1 << self.fruitless.min(6)).min(RETRY_MAX);
+        self.fruitless = self.fruitless.saturating_add(1);
+        let at = now.after(pause);
+        self.pause = Some(self.pause.map_or(at, |was| was.max(at)));
+        self.changed = true;
+    }
+
+    fn asked_as(&self, wire: u64) -> Option<(u16, Topic)> {
+        self.slots.topics().find(|(_, topic)| match topic.standing {
+            Standing::Asked { wire: asked, .. } | Standing::Leaving { wire: asked, .. } => asked == wire,
+            _ => false,
+        })
+    }
+
+    fn stand(&mut self, index: u16, standing: Standing) {
+        if let Some(topic) = self.slots.topic(index) {
+            topic.standing = standing;
+        }
+    }
+
+    /// The server announces updates of it from now on.
+    fn hold(&mut self, index: u16) {
+        let Some(topic) = self.slots.topic(index) else { return };
+        topic.standing = Standing::Held;
+        let stale = core::mem::take(&mut topic.stale);
+        self.each_want(index, |want, client| {
+            if want.hearing == Hearing::Pending {
+                want.hearing = Hearing::Held;
+                client.pending = client.pending.saturating_sub(1);
+                client.held = client.held.saturating_add(1);
+            } else {
+                want.due |= stale;
+            }
+        });
+    }
+
+    /// The server will not announce updates of it.
+    pub(super) fn refuse(&mut self, index: u16, why: Why) {
+        self.stand(index, Standing::Refused(why));
+        self.work = true;
+        self.refuse_pending(index, why);
+        if why == Why::Gone {
+            self.refuse_all(index, why, Hearing::Held);
+        }
+    }
+
+    fn refuse_pending(&mut self, index: u16, why: Why) {
+        self.refuse_all(index, why, Hearing::Pending);
+    }
+
+    /// Those whose stream did not come to be get an answer; the others wait.
+    fn silent_candidates(&mut self) {
+        for index in 0..self.slots.count() {
+            if let Some(topic) = self.slots.topic(index)
+                && core::mem::take(&mut topic.in_next)
+                && topic.standing != Standing::Held
+            {
+                self.refuse_pending(index, Why::Silent);
+            }
+        }
+    }
+
+    fn refuse_all(&mut self, index: u16, why: Why, which: Hearing) {
+        let uri = self.slots.uri(index);
+        let (mut refused, mut counted) = (0_u16, 0_u32);
+        self.each_want(index, |want, client| {
+            if want.hearing != which {
+                return;
+            }
+            want.hearing = Hearing::Refused;
+            want.due = false;
+            client.refused = client.refused.or(Some((why, uri)));
+            let count = if which == Hearing::Held { &mut client.held } else { &mut client.pending };
+            *count = count.saturating_sub(1);
+            refused += 1;
+            counted += u32::from(matches!(client.stage, Stage::Asking | Stage::Live));
+        });
+        self.deferring = self.deferring.saturating_sub(counted);
+        if let Some(topic) = self.slots.topic(index) {
+            topic.wants = topic.wants.saturating_sub(refused);
+        }
+    }
+
+    fn each_want(&mut self, topic: u16, mut act: impl FnMut(&mut Want, &mut Client)) {
+        self.work = true;
+        for index in 0..self.slots.count() {
+            let Content::Want(mut want) = self.slots.at(index) else { continue };
+            if want.topic != topic {
+                continue;
+            }
+            if let Some(client) = self.slots.client(want.listener) {
+                act(&mut want, client);
+            }
+            if let Some(place) = self.slots.want(index) {
+                *place = want;
+            }
+        }
+    }
+
+    fn tell_update(&mut self, topic: u16) {
+        self.each_want(topic, |want, _| want.due |= want.hearing == Hearing::Held);
+    }
+
+    fn tell_lists(&mut self, lists: Lists) {
+        if lists.is_empty() {
+            return;
+        }
+        self.work = true;
+        for index in 0..self.slots.count() {
+            if let Some(client) = self.slots.client(index)
+                && matches!(client.stage, Stage::Asking | Stage::Live)
+            {
+                client.due = client.due.or(lists.and(client.lists));
+            }
+        }
+    }
+
+    /// Whether what that stream says is passed on, and whether it is the older of two.
+    fn is_heard(&self, wire: Option<u64>) -> Option<bool> {
+        match (self.era?, wire) {
+            (Era::Legacy, _) => Some(false),
+            // Some servers do not say it.
+            (Era::Modern, None) => self.current.map(|_| false),
+            (Era::Modern, Some(wire)) if self.current.is_some_and(|stream| stream.wire == wire) => {
+                Some(false)
+            }
+            (Era::Modern, Some(wire)) => self.older.is_some_and(|older| older.wire == wire).then_some(true),
+        }
+    }
+}
+
+/// Whether the other of two streams said the same before. `ahead`: how many more came on the older one.
+const fn is_repeated(ahead: &mut i8, older: bool) -> bool {
+    let repeated = if older { *ahead < 0 } else { *ahead > 0 };
+    *ahead = if older { ahead.saturating_add(1) } else { ahead.saturating_sub(1) };
+    repeated
+}

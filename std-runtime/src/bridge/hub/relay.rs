@@ -1,0 +1,346 @@
+//! The hub's side towards those who listen: what they are told, and what the server is asked for them.
+//!
+//! Keeps the texts of URIs and the ids of requests. Who hears what, and when the server is asked, is the core's.
+
+use drowse_core::era::Era;
+use drowse_core::json as text;
+use drowse_core::link::{Cause, Failure, Ran};
+use drowse_core::message::Writer;
+use drowse_core::relay::{self, End, Filter, Listener, Step, Uri, Why, wire};
+
+use super::callers::Flow;
+use super::*;
+
+/// Room for listeners, URIs, and who listens to what.
+const SLOTS: usize = 512;
+/// A connection with this backlog is told later what changed meanwhile, and once.
+const SLOW: usize = 64 << 10;
+
+/// The machine of a hub's server.
+pub(super) type Machine = Server<Box<[Slot]>, Box<[relay::Slot]>>;
+
+/// Storage for what is listened to.
+pub(super) fn slots() -> Box<[relay::Slot]> {
+    vec![relay::Slot::EMPTY; SLOTS].into_boxed_slice()
+}
+
+/// A client's subscription.
+struct Heard {
+    listener: Listener,
+    connection: u64,
+    /// Its request's id, raw.
+    id: Vec<u8>,
+}
+
+struct Text {
+    uri: Uri,
+    text: Rc<str>,
+    /// The server's error, raw, if it refused.
+    refusal: Option<Vec<u8>>,
+}
+
+/// Who listens, and to what.
+pub(super) struct Listeners {
+    /// By the index of the listener's slot.
+    heard: HashMap<usize, Heard>,
+    /// By the index of the URI's slot.
+    texts: HashMap<usize, Text>,
+    uris: HashMap<Rc<str>, Uri>,
+    /// The server's error, raw, when it refused a stream as a whole.
+    refusal: Option<Vec<u8>>,
+}
+
+impl Listeners {
+    pub(super) fn new() -> Self {
+        Self { heard: HashMap::new(), texts: HashMap::new(), uris: HashMap::new(), refusal: None }
+    }
+
+    fn text(&self, uri: Uri) -> &str {
+        self.texts.get(&uri.index()).map_or("", |known| &known.text)
+    }
+
+    /// The URIs that somebody wants to hear of.
+    pub(super) fn wanted(&self) -> Vec<&str> {
+        let mut wanted: Vec<&str> = self.uris.keys().map(|text| &**text).collect();
+        wanted.sort_unstable();
+        wanted
+    }
+}
+
+impl Hub {
+    /// A client begins to listen.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
+    pub(super) fn listen(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        connection: u64,
+        frame: &[u8],
+        id: Span,
+        filter: &Filter,
+        starts: bool,
+    ) -> Flow {
+        let id = id.of(frame);
+        let uris: Vec<String> = filter.uris(frame).filter_map(decoded).collect();
+        let attached = inner.attach(filter.lists, &uris);
+        let begun = attached.map(|listener| (listener, inner.server.listen(now, listener, starts)));
+        match begun {
+            Some((listener, Ok(()))) => {
+                let heard = Heard { listener, connection, id: id.to_vec() };
+                inner.listeners.heard.insert(listener.index(), heard);
+            }
+            Some((listener, Err(why))) => {
+                inner.server.unlisten(now, listener);
+                self.drive(inner, None);
+                return match why {
+                    Refusal::Full => {
+                        if let Some(connection) = inner.connections.get_mut(&connection) {
+                            connection.front.unread();
+                        }
+                        Flow::Wait
+                    }
+                    Refusal::Unavailable(why) => {
+                        let explained = inner.explain(|around| explain::unavailable(why, around));
+                        inner.reply_error(connection, Some(id), explain::CODE, &explained);
+                        Flow::Next
+                    }
+                };
+            }
+            None => {
+                let text = format!("the session has no room for more than {SLOTS} subscriptions: end some");
+                inner.reply_error(connection, Some(id), explain::CODE, &explain::refused(text, "busy"));
+            }
+        }
+        self.drive(inner, None);
+        Flow::Next
+    }
+
+    /// What the machine says to or about those who listen.
+    pub(super) fn relay(&self, inner: &mut Inner, step: Step) {
+        match step {
+            Step::Acknowledge { listener, lists } => {
+                let heard: Vec<Uri> = inner.server.relay().heard_by(listener).collect();
+                inner.tell(listener, |w, id, listeners| {
+                    wire::acknowledged(w, id, lists, heard.iter().map(|uri| listeners.text(*uri)));
+                });
+            }
+            Step::Changed { listener, list } => {
+                inner.tell(listener, |w, id, _| wire::list_changed(w, id, list));
+            }
+            Step::Updated { listener, uri } => {
+                inner.tell(listener, |w, id, listeners| wire::updated(w, id, listeners.text(uri)));
+            }
+            Step::End { listener, why: End::Over { acknowledged: true } } => {
+                inner.tell(listener, |w, id, _| wire::ended(w, id));
+                inner.listeners.heard.remove(&listener.index());
+            }
+            Step::End { listener, why } => {
+                if let Some(heard) = inner.listeners.heard.remove(&listener.index()) {
+                    inner.refuse(&heard, why);
+                }
+                self.0.room.notify_waiters();
+            }
+            Step::Forget { uri } => {
+                if let Some(known) = inner.listeners.texts.remove(&uri.index()) {
+                    inner.listeners.uris.remove(&known.text);
+                }
+            }
+            Step::Subscribe { wire, uri, on } => {
+                let text = inner.listeners.text(uri).to_owned();
+                let bytes = written(|w| wire::subscribe(w, wire, &text, on));
+                let method = if on { Method::Subscribe } else { Method::Unsubscribe };
+                self.ask(inner, &bytes, method, wire);
+            }
+            Step::Listen { wire, lists } => {
+                let Some(revision) = inner.server.revision() else { return };
+                let asked: Vec<Uri> = inner.server.relay().asked().collect();
+                let listeners = &inner.listeners;
+                let bytes = written(|w| {
+                    let texts = asked.iter().map(|uri| listeners.text(*uri));
+                    wire::listen(w, wire, revision, IDENTITY, lists, texts);
+                });
+                self.ask(inner, &bytes, Method::Listen, wire);
+            }
+            Step::Cancel { wire } => {
+                if let Some(remote) = &mut inner.remote {
+                    remote.abandon(wire);
+                }
+                self.remote_ended(inner);
+            }
+        }
+    }
+
+    fn ask(&self, inner: &mut Inner, bytes: &[u8], method: Method, wire: u64) {
+        if inner.remote.is_some() {
+            self.post_for_listeners(inner, bytes, method, wire);
+        } else {
+            inner.write(&[bytes], None);
+        }
+    }
+
+    /// Something of a connection's backlog was written.
+    pub(super) fn eased(&self, id: u64) {
+        if !self.0.inner.borrow().listeners.heard.is_empty() {
+            self.with(|hub, inner, _| {
+                inner.note_hearing(id);
+                hub.drive(inner, None);
+            });
+        }
+    }
+}
+
+impl Inner {
+    fn attach(&mut self, lists: relay::Lists, uris: &[String]) -> Option<Listener> {
+        let listener = self.server.attach(lists).ok()?;
+        for text in uris {
+            let known = self.listeners.uris.get(text.as_str()).copied();
+            match self.server.want(listener, known) {
+                Ok(uri) if known == Some(uri) => {}
+                Ok(uri) => {
+                    let text: Rc<str> = text.as_str().into();
+                    self.listeners.uris.insert(Rc::clone(&text), uri);
+                    self.listeners.texts.insert(uri.index(), Text { uri, text, refusal: None });
+                }
+                Err(relay::Full) => {
+                    let now = self.server.now();
+                    self.server.unlisten(now, listener);
+                    return None;
+                }
+            }
+        }
+        Some(listener)
+    }
+
+    /// The subscriptions of a connection end: that of one request, or all of them.
+    pub(super) fn unlisten(&mut self, now: Instant, connection: u64, id: Option<&[u8]>) {
+        let ended: Vec<Listener> = self
+            .listeners
+            .heard
+            .values()
+            .filter(|heard| heard.connection == connection && id.is_none_or(|id| id == heard.id))
+            .map(|heard| heard.listener)
+            .collect();
+        for listener in ended {
+            self.server.unlisten(now, listener);
+            self.listeners.heard.remove(&listener.index());
+        }
+    }
+
+    /// Writes a line to a client that listens.
+    fn tell(&mut self, listener: Listener, write: impl Fn(&mut Writer<'_>, &[u8], &Listeners)) {
+        let Some(heard) = self.listeners.heard.get(&listener.index()) else { return };
+        let bytes = written(|w| write(w, &heard.id, &self.listeners));
+        let connection = heard.connection;
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.outlet.send(&[&bytes], None);
+        }
+        self.note_hearing(connection);
+    }
+
+    /// Who does not read what it is told is told no more until it does.
+    fn note_hearing(&mut self, id: u64) {
+        let hears = self.connections.get(&id).is_none_or(|connection| connection.outlet.backlog() < SLOW);
+        for heard in self.listeners.heard.values().filter(|heard| heard.connection == id) {
+            self.server.set_hears(heard.listener, hears);
+        }
+    }
+
+    /// Tells a client why it will not hear anything.
+    fn refuse(&mut self, heard: &Heard, why: End) {
+        let failure = match why {
+            End::Refused { why, uri } => {
+                let text = self.listeners.text(uri).to_owned();
+                let known = self.listeners.texts.get(&uri.index()).and_then(|known| known.refusal.clone());
+                if let (Why::Gone | Why::Refused, Some(error)) =
+                    (why, known.or(self.listeners.refusal.clone()))
+                {
+                    if let Some(connection) = self.connections.get_mut(&heard.connection) {
+                        let parts: [&[u8]; 5] =
+                            [br#"{"jsonrpc":"2.0","id":"#, &heard.id, br#","error":"#, &error, b"}"];
+                        connection.outlet.send(&parts, None);
+                    }
+                    return;
+                }
+                let (message, kind) = match why {
+                    Why::Unsupported => {
+                        ("the server announces no updates of resources".to_owned(), "unsupported")
+                    }
+                    Why::Silent => {
+                        (format!("the server did not say whether it announces updates of {text}"), "network")
+                    }
+                    Why::Gone | Why::Refused | Why::Omitted => {
+                        (format!("the server announces no updates of {text}"), "unsupported")
+                    }
+                };
+                let explained = explain::refused(message, kind);
+                return self.reply_error(heard.connection, Some(&heard.id), explain::CODE, &explained);
+            }
+            End::Failed(failure) => failure,
+            End::Over { .. } => Failure { cause: Cause::ServerLost, ran: Ran::No },
+        };
+        let explained = self.explain(|around| explain::failure(failure, around));
+        self.reply_error(heard.connection, Some(&heard.id), explain::CODE, &explained);
+    }
+
+    /// A resource was updated. What is updated may be a part of what was subscribed to (server/resources).
+    pub(super) fn updated(&mut self, line: &[u8], uri: Span, wire: Option<u64>) {
+        let Some(updated) = decoded(uri.of(line)) else { return };
+        if let Some(uri) = self.listeners.uris.get(updated.as_str()) {
+            return self.server.handle_updated(wire, *uri);
+        }
+        for (text, uri) in &self.listeners.uris {
+            let rest = updated.strip_prefix(&**text);
+            if rest.is_some_and(|rest| text.ends_with('/') || rest.starts_with(['/', '?', '#'])) {
+                self.server.handle_updated(wire, *uri);
+            }
+        }
+    }
+
+    /// A stream of announcements was opened.
+    pub(super) fn acknowledged(&mut self, now: Instant, line: &[u8], wire: u64, filter: &Filter) {
+        for text in filter.uris(line).filter_map(decoded) {
+            if let Some(uri) = self.listeners.uris.get(text.as_str()) {
+                self.server.handle_honoured(wire, *uri);
+            }
+        }
+        self.server.handle_acknowledged(now, wire);
+    }
+
+    /// The server refused to announce something.
+    pub(super) fn unheard(&mut self, line: &[u8], uri: Option<Uri>, error: Span) {
+        let error = error.of(line);
+        let what = uri.map_or("what was asked for", |uri| self.listeners.text(uri));
+        let said = String::from_utf8_lossy(error.get(..200).unwrap_or(error));
+        self.host.note(&format!("the server announces no updates of {what}: {said}"));
+        match uri.and_then(|uri| self.listeners.texts.get_mut(&uri.index()).filter(|known| known.uri == uri))
+        {
+            Some(known) => known.refusal = Some(error.to_vec()),
+            None => self.listeners.refusal = Some(error.to_vec()),
+        }
+    }
+
+    /// Whether the server is asked in the modern era.
+    pub(super) fn is_modern(&self) -> bool {
+        self.server.revision().is_some_and(|revision| revision.era() == Era::Modern)
+    }
+}
+
+/// What a JSON string says.
+fn decoded(raw: &[u8]) -> Option<String> {
+    String::from_utf8(text::text(raw).collect()).ok()
+}
+
+/// A message of any length.
+fn written(write: impl Fn(&mut Writer<'_>)) -> Vec<u8> {
+    let mut buffer = vec![0; 512];
+    loop {
+        let mut w = Writer::new(&mut buffer);
+        write(&mut w);
+        if let Ok(length) = w.finish().map(<[u8]>::len) {
+            buffer.truncate(length);
+            return buffer;
+        }
+        let larger = buffer.len() * 4;
+        buffer = vec![0; larger];
+    }
+}
