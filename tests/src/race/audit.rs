@@ -102,7 +102,7 @@ mod tests {
     fn entries(lines: &[&str]) -> Vec<Entry> {
         let directory = tempfile::tempdir().unwrap();
         let journal = crate::fixture::journal::Journal::at(directory.path().join("j"));
-        std::fs::write(journal.path(), lines.join("\n")).unwrap();
+        std::fs::write(journal.path(), lines.join("\n") + "\n").unwrap();
         journal.entries().unwrap()
     }
 
