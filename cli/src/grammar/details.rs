@@ -84,3 +84,10 @@ subscribes again, says so on stderr, and prints the resource once more, for it m
 
 Ctrl-C unsubscribes. Exit status: 0 after Ctrl-C, or when the session was closed; 2 if the server announces no updates \
 of that resource.";
+
+pub(super) const LEVEL_DETAILS: &str = "\
+The session remembers it: each server that is started for it is told again. `off` takes it back; a server of 2025-11-25 or \
+earlier that runs is told `emergency`, the least that can be said.
+
+Messages go to `drowse @name logs`, and to stderr of a command with --verbose, while that is under way (without a level: \
+from info on).";
