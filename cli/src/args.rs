@@ -99,6 +99,12 @@ pub(crate) enum Command {
     ResourcesSubscribe {
         session: SessionName,
         uri: String,
+        /// `--sync`: keep this file equal, in the background.
+        sync: Option<PathBuf>,
+    },
+    ResourcesUnsubscribe {
+        session: SessionName,
+        uri: String,
     },
     Ping {
         session: SessionName,
@@ -448,7 +454,12 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                     with: with(matches)?,
                 },
             },
-            "resources-subscribe" => Command::ResourcesSubscribe { session, uri: required("uri") },
+            "resources-subscribe" => Command::ResourcesSubscribe {
+                session,
+                uri: required("uri"),
+                sync: matches.get_one::<String>("sync").map(PathBuf::from),
+            },
+            "resources-unsubscribe" => Command::ResourcesUnsubscribe { session, uri: required("uri") },
             "ping" => Command::Ping { session },
             "logs" => Command::Logs {
                 session,

@@ -14,6 +14,7 @@ mod resources;
 mod serve;
 mod sessions;
 mod subscribe;
+mod sync;
 mod tasks;
 mod tools;
 
@@ -124,7 +125,13 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::PromptsList { session } => prompts::list(context, &session),
         Command::PromptsGet { session, prompt, given } => prompts::get(context, &session, &prompt, &given),
         Command::Complete { session, asked } => complete::complete(context, &session, &asked),
-        Command::ResourcesSubscribe { session, uri } => subscribe::subscribe(context, &session, &uri),
+        Command::ResourcesSubscribe { session, uri, sync: None } => {
+            subscribe::subscribe(context, &session, &uri)
+        }
+        Command::ResourcesSubscribe { session, uri, sync: Some(file) } => {
+            sync::sync(context, &session, uri, &file)
+        }
+        Command::ResourcesUnsubscribe { session, uri } => sync::unsync(context, &session, &uri),
         Command::Ping { session } => sessions::ping(context, &session),
         Command::List => sessions::list(context),
         Command::Info { session } => sessions::info(context, &session),

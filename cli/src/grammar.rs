@@ -207,8 +207,23 @@ pub(crate) const VERBS: &[Verb] = &[
         name: "resources-subscribe",
         session: Session::Required,
         about: "Print a resource each time that it is updated, until Ctrl-C",
-        usage: "<uri>",
+        usage: "<uri> [--sync FILE]",
         details: SUBSCRIBE_DETAILS,
+        build: |command| {
+            command.arg(positional("uri", "URI of the resource").required(true)).arg(value(
+                "sync",
+                None,
+                "FILE",
+                "Keep this file equal to the resource, in the background",
+            ))
+        },
+    },
+    Verb {
+        name: "resources-unsubscribe",
+        session: Session::Required,
+        about: "Keep no file equal to a resource any more",
+        usage: "<uri>",
+        details: "Ends what `resources-subscribe <uri> --sync` began. The files stay as they are.",
         build: |command| command.arg(positional("uri", "URI of the resource").required(true)),
     },
     Verb {
@@ -302,6 +317,7 @@ pub(crate) const BARE: Verb = Verb {
 /// it knows the verb; a test holds this list against the commands.
 const VALUE_FLAGS: &[&str] = &[
     "--timeout",
+    "--sync",
     "--max-chars",
     "--idle-timeout",
     "--env",
@@ -325,18 +341,8 @@ const VALUE_FLAGS: &[&str] = &[
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] = &[
-    "resources-unsubscribe",
-    "grep",
-    "login",
-    "logout",
-    "shell",
-    "serve",
-    "dev",
-    "enable",
-    "disable",
-    "set",
-];
+const LATER_VERBS: &[&str] =
+    &["grep", "login", "logout", "shell", "serve", "dev", "enable", "disable", "set"];
 
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];
@@ -509,6 +515,8 @@ fn connect(command: Command) -> Command {
         .arg(
             positional("server", "URL, or file:entry of an MCP configuration file")
                 .num_args(0..=2)
+                // Flags may stand between it and the name.
+                .action(ArgAction::Append)
                 .hide(true),
         )
         .arg(value(

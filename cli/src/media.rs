@@ -1,43 +1,6 @@
-//! Binary content of results: decoding, and what can be said of it in a line.
+//! Binary content of results: what can be said of it in a line.
 //!
-//! Owns base64 and the few header bytes that tell a picture's dimensions. Never interprets more of a picture than that.
-
-/// Decodes standard or URL-safe base64, padded or not, with line breaks. `None` if it is anything else.
-pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
-    let (mut bits, mut count, mut ended) = (0_u32, 0_u32, false);
-    for byte in text.bytes() {
-        let sextet = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            b'\r' | b'\n' => continue,
-            b'=' => {
-                ended = true;
-                continue;
-            }
-            _ => return None,
-        };
-        if ended {
-            return None;
-        }
-        bits = bits << 6 | u32::from(sextet);
-        count += 1;
-        if count == 4 {
-            bytes.extend_from_slice(&bits.to_be_bytes()[1..]);
-            (bits, count) = (0, 0);
-        }
-    }
-    match count {
-        0 => {}
-        2 => bytes.push((bits >> 4) as u8),
-        3 => bytes.extend_from_slice(&((bits >> 2) as u16).to_be_bytes()),
-        _ => return None,
-    }
-    Some(bytes)
-}
+//! Owns the few header bytes that tell a picture's dimensions. Never interprets more of a picture than that.
 
 /// Width and height of a PNG, GIF, JPEG or WebP picture.
 pub(crate) fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
@@ -114,25 +77,6 @@ fn le(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_of_every_length() {
-        for (text, bytes) in [
-            ("", &b""[..]),
-            ("Zg==", b"f"),
-            ("Zg", b"f"),
-            ("Zm8=", b"fo"),
-            ("Zm9v", b"foo"),
-            ("Zm9v\nYmFy\r\n", b"foobar"),
-            ("-_8=", b"\xfb\xff"),
-            ("+/8", b"\xfb\xff"),
-        ] {
-            assert_eq!(decode_base64(text).as_deref(), Some(bytes), "{text:?}");
-        }
-        for bad in ["Z", "Zm9vY", "Zg==Zg==", "Zm 9v", "Zm9v*"] {
-            assert_eq!(decode_base64(bad), None, "{bad:?}");
-        }
-    }
 
     #[test]
     fn dimensions_of_the_usual_formats() {

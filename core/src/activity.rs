@@ -136,6 +136,7 @@ static TABLE: [Rule; 20] = [
             Method::TemplatesList,
             Method::ResourcesRead,
             Method::Unsubscribe,
+            Method::Sync,
             Method::PromptsList,
             Method::PromptsGet,
             Method::Complete,
@@ -153,7 +154,7 @@ static TABLE: [Rule; 20] = [
     },
     row("`connect` (without `--lazy`), `restart`", Starts::Yes, Counts::Yes, ""),
     Rule {
-        methods: &[Method::Close],
+        methods: &[Method::Close, Method::Unsync],
         askers: &[Asker::Command],
         ..row("`close`, `disable`", Starts::No, Counts::No, "")
     },
@@ -337,7 +338,15 @@ mod tests {
     fn each_method_has_exactly_one_rule() {
         for (method, asker, uris) in every() {
             let covering: Vec<_> = TABLE.iter().filter(|rule| rule.covers(method, asker, uris)).collect();
-            let ours = matches!(method, Method::Info | Method::ServerPing | Method::Status | Method::Close);
+            let ours = matches!(
+                method,
+                Method::Info
+                    | Method::ServerPing
+                    | Method::Status
+                    | Method::Sync
+                    | Method::Unsync
+                    | Method::Close
+            );
             let expected = usize::from(method != Method::Other && (!ours || asker == Asker::Command));
             assert_eq!(covering.len(), expected, "{method:?} of {asker:?}: {covering:?}");
             let found = rule(method, asker, uris);
@@ -375,7 +384,7 @@ mod tests {
             let rule = rule(method, Asker::Command, false);
             assert_eq!((rule.starts, rule.counts), (Starts::Yes, Counts::Yes), "{method:?}");
         }
-        for method in [Method::Status, Method::Close] {
+        for method in [Method::Status, Method::Close, Method::Unsync] {
             let rule = rule(method, Asker::Command, false);
             assert_eq!((rule.starts, rule.counts), (Starts::No, Counts::No), "{method:?}");
         }

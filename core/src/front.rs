@@ -88,6 +88,15 @@ pub enum Inbound {
         /// The request's id.
         id: Span,
     },
+    /// `drowse/sync`, or `drowse/unsync`: the adapter keeps files equal to resources.
+    Sync {
+        /// The request's id.
+        id: Span,
+        /// Its parameters.
+        params: Option<Span>,
+        /// Or no more.
+        on: bool,
+    },
     /// The client no longer wants the answer to that request.
     Cancel {
         /// The id of the request, raw.
@@ -203,6 +212,7 @@ impl Front {
                         | Inbound::Discover { .. }
                         | Inbound::Status { .. }
                         | Inbound::Close { .. }
+                        | Inbound::Sync { .. }
                         | Inbound::Reject { .. }
                 );
                 self.read = self.read.saturating_add(u64::from(counts));
@@ -290,6 +300,9 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
         Method::Close => Inbound::Close { id },
+        Method::Sync | Method::Unsync => {
+            Inbound::Sync { id, params: parts.params, on: method == Method::Sync }
+        }
         Method::Listen => match Filter::read(frame, parts.params) {
             Some(filter) => {
                 let names = filter.uris(frame).next().is_some();

@@ -45,6 +45,10 @@ pub enum Method {
     ServerPing,
     /// `drowse/status`: how the bridge stands.
     Status,
+    /// `drowse/sync`: keep a file equal to a resource.
+    Sync,
+    /// `drowse/unsync`: do so no more.
+    Unsync,
     /// `drowse/close`: end the server and the bridge.
     Close,
     /// Any other.
@@ -57,7 +61,7 @@ impl Method {
         Self::NAMES.into_iter().map(|(_, method)| method).chain([Self::Tasks, Self::Other])
     }
 
-    const NAMES: [(&'static str, Self); 19] = [
+    const NAMES: [(&'static str, Self); 21] = [
         ("tools/call", Self::ToolsCall),
         ("tools/list", Self::ToolsList),
         ("resources/read", Self::ResourcesRead),
@@ -76,6 +80,8 @@ impl Method {
         ("drowse/info", Self::Info),
         ("drowse/ping", Self::ServerPing),
         ("drowse/status", Self::Status),
+        ("drowse/sync", Self::Sync),
+        ("drowse/unsync", Self::Unsync),
         ("drowse/close", Self::Close),
     ];
 

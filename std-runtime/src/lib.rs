@@ -1,5 +1,6 @@
 //! Tokio adapters for `drowse-core`.
 
+pub mod base64;
 pub mod bridge;
 pub mod builtin;
 pub mod caller;

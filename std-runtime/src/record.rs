@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, HomeError, SessionName};
 use crate::process::ProcessIdentity;
+use crate::wire::FileSync;
 
 mod settings;
 
@@ -91,6 +92,9 @@ pub struct SessionRecord {
     /// Whether the entry says that it is started unasked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_connect: Option<bool>,
+    /// The files that its bridge keeps equal to resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub syncs: Vec<FileSync>,
     /// When the session was made, in milliseconds since 1970.
     pub created: u64,
 }
@@ -453,6 +457,7 @@ mod tests {
             settings: Settings { idle_timeout_secs: Some(0), ..Settings::default() },
             given: Settings::default(),
             auto_connect: None,
+            syncs: Vec::new(),
             created: 7,
         }
     }

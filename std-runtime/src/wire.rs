@@ -32,6 +32,11 @@ pub const METHOD_PING: &str = "drowse/ping";
 pub const METHOD_STATUS: &str = "drowse/status";
 /// Ends the server's tree and then the bridge. Neither starts nor counts.
 pub const METHOD_CLOSE: &str = "drowse/close";
+/// Keeps a file equal to a resource, params [`FileSync`]; answered when it is so for the first time. Starts a sleeping
+/// server, counts as use, and then keeps the server awake.
+pub const METHOD_SYNC: &str = "drowse/sync";
+/// Ends what [`METHOD_SYNC`] began for a resource (`uri`), or for one `file` of it. Neither starts nor counts.
+pub const METHOD_UNSYNC: &str = "drowse/unsync";
 /// The variable that every process of a server carries; its value is the generation's marker.
 pub const GENERATION_VARIABLE: &str = "DROWSE_GENERATION";
 /// The largest message that is passed on, in bytes.
@@ -138,6 +143,32 @@ pub struct Status {
     /// The resources whose updates somebody hears of: they keep the server awake.
     #[serde(default)]
     pub subscriptions: Vec<String>,
+    /// The files that are kept equal to resources.
+    #[serde(default)]
+    pub syncs: Vec<SyncStatus>,
+}
+
+/// A file that is kept equal to a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSync {
+    /// The resource.
+    pub uri: String,
+    /// The file, absolute.
+    pub file: PathBuf,
+}
+
+/// How a file stands to the resource that it is to be equal to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncStatus {
+    /// What is wanted.
+    #[serde(flatten)]
+    pub sync: FileSync,
+    /// When the file was written last by this bridge, in milliseconds since 1970.
+    #[serde(default)]
+    pub written: Option<u64>,
+    /// Why it is not equal.
+    #[serde(default)]
+    pub error: Option<String>,
 }
 
 /// Whether a failed operation may have run.
@@ -355,6 +386,9 @@ pub struct BridgeConfig {
     /// When the server crashed lately, in milliseconds since 1970, oldest first.
     #[serde(default)]
     pub crashes: Vec<u64>,
+    /// The files to keep equal to resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub syncs: Vec<FileSync>,
     /// Whether the server ended the last generation's session.
     #[serde(default)]
     pub expired: bool,

@@ -12,14 +12,22 @@ use std::{env, fs, thread};
 
 use serde_json::Value;
 
+#[path = "commands/http.rs"]
+mod http;
+
 fn main() {
     let bench = Bench::new();
     println!("drowse {}, medians\n", bench.version());
+    // `-- http` is only that part.
+    if env::args().any(|word| word == "http") {
+        return bench.http();
+    }
     bench.warm_call();
     bench.connect_and_wake();
     bench.list();
     bench.memory();
     bench.idle();
+    bench.http();
 }
 
 struct Bench {
@@ -208,8 +216,7 @@ impl Bench {
     }
 
     fn idle(&self) {
-        let seconds =
-            env::var("DROWSE_BENCH_IDLE_SECS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+        let seconds = self.idle_seconds();
         self.connect("still", &["--idle-timeout", "3600"]);
         // What the start leaves to be done is not idleness.
         thread::sleep(Duration::from_secs(1));
@@ -222,6 +229,10 @@ impl Bench {
             after.1 - before.1
         );
         self.run(&["@still", "close"]);
+    }
+
+    fn idle_seconds(&self) -> u64 {
+        env::var("DROWSE_BENCH_IDLE_SECS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
     }
 
     fn state(&self, name: &str) -> Value {

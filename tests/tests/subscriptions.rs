@@ -4,6 +4,7 @@
 
 mod subscriptions {
     mod command;
+    mod files;
 
     use std::io::{BufRead as _, BufReader};
     use std::process::{Child, Stdio};

@@ -116,6 +116,20 @@ fn connect_forms() {
 }
 
 #[test]
+fn flags_may_stand_between_the_name_and_the_server() {
+    let plain = connected("connect http://h/ @s --idle-timeout 5 --lazy");
+    for text in [
+        "connect @s --idle-timeout 5 http://h/ --lazy",
+        "connect @s --idle-timeout 5 --lazy http://h/",
+        "connect --lazy http://h/ --idle-timeout 5 @s",
+        "--lazy connect --idle-timeout 5 @s http://h/",
+    ] {
+        assert_eq!(connected(text), plain, "{text}");
+    }
+    refused("connect @s --lazy http://h/ --idle-timeout 5 http://i/");
+}
+
+#[test]
 fn connect_takes_the_name_before_or_after_the_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().display();

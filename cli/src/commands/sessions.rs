@@ -6,7 +6,7 @@ use drowse_runtime::home::SessionName;
 use drowse_runtime::wire;
 use serde_json::{Map, Value, json};
 
-use super::{Context, Status, operations};
+use super::{Context, Status, operations, sync};
 use crate::error::{Exit, Failure};
 use crate::render::server::Info;
 use crate::render::sessions;
@@ -44,14 +44,19 @@ pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, F
         return Ok(Status::Done);
     }
     let listed = super::open()?.get(session)?;
+    let syncs = sync::standing(session, &listed)?;
     if context.output.json {
         let mut extra = sessions::to_json(&listed);
         if let Some(Value::Object(inner)) = extra.remove("_drowse") {
             extra.extend(inner);
         }
+        if !syncs.is_empty() {
+            extra.insert("syncs".into(), json!(syncs));
+        }
         context.output.document(&info.to_json(&extra))?;
     } else {
-        context.output.layout(&format!("{}{}", sessions::entry(&listed, 0), info.to_text()))?;
+        let text = format!("{}{}{}", sessions::entry(&listed, 0), info.to_text(), sync::lines(&syncs));
+        context.output.layout(&text)?;
         context.output.notice(format_args!("↳ drowse {session} tools-list"));
     }
     Ok(Status::Done)

@@ -29,7 +29,7 @@ pub(super) fn subscribe(context: &Context, session: &SessionName, uri: &str) -> 
         let mut subscription = operations.subscribe(uri)?;
         output.notice(format_args!("subscribed to {uri} of {session}; Ctrl-C ends it"));
         loop {
-            let again = match subscription.next() {
+            let again = match subscription.news() {
                 Ok(News::Updated) => false,
                 Ok(News::Lost) => {
                     output.notice(format_args!("the bridge of {session} ended: subscribing again"));

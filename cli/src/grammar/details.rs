@@ -83,7 +83,14 @@ subscribes again, says so on stderr, and prints the resource once more, for it m
 (`_drowse.resubscribed`).
 
 Ctrl-C unsubscribes. Exit status: 0 after Ctrl-C, or when the session was closed; 2 if the server announces no updates \
-of that resource.";
+of that resource.
+
+With --sync it returns as soon as FILE is equal to the resource, and the session keeps it so in the background, until \
+`resources-unsubscribe <uri>` or `close`: a text as it is, binary content decoded, several contents one after the other. \
+Each time the file is replaced whole. This keeps the server awake, and outlives restarts; should the bridge be killed or \
+the server crash, it goes on when the session wakes the next time. What cannot be written (no such directory any more, \
+no room on the disk) is tried again, after 5 s at first and then each minute, and after every update; \
+`drowse @name` shows how it stands.";
 
 pub(super) const LEVEL_DETAILS: &str = "\
 The session remembers it: each server that is started for it is told again. `off` takes it back; a server of 2025-11-25 or \

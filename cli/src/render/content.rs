@@ -9,6 +9,7 @@ use crate::error::{Exit, Failure};
 use crate::media;
 use crate::result::{Block, PromptResult, ReadResult, ResourceContents, ToolResult};
 use crate::text::{one_line, size};
+use drowse_runtime::base64;
 
 /// A result for people, and what it holds besides text.
 #[derive(Debug, Default)]
@@ -115,7 +116,7 @@ impl Rendered {
 
     fn binary(&mut self, what: &str, data: &str, mime: &str) {
         let kind = if mime.is_empty() { "of an unknown type" } else { mime };
-        let Some(bytes) = media::decode_base64(data) else {
+        let Some(bytes) = base64::decode(data) else {
             self.line(&format!("[{what} {kind}: its base64 is damaged]"));
             return;
         };

@@ -27,6 +27,8 @@ mod tests;
 
 /// How long a stream that ended is left alone before it is taken up again, unless the server says otherwise.
 const RETRY: Duration = Duration::from_secs(1);
+/// The shortest such pause: a server that ends its streams at once and wishes for none is not asked without end.
+const RETRY_MIN: Duration = Duration::from_millis(100);
 /// The longest such pause, whatever the server says and however often it failed.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// How often in a row the resumption of a request's stream may bring nothing.
@@ -391,13 +393,11 @@ impl Exchange {
         if self.fruitless >= FRUITLESS && self.carried != Carried::Listening {
             return Next::Over(otherwise);
         }
-        // A pause that the server asked for is kept as it is; ours grow.
+        // A pause that the server asked for is kept as it is, if it is one; ours grow.
+        let base = self.retry.unwrap_or(RETRY).max(RETRY_MIN);
         let pause = match self.retry {
-            Some(pause) if self.fruitless == 0 => pause,
-            asked => {
-                let base = asked.unwrap_or(RETRY).max(RETRY / 10);
-                base.saturating_mul(1 << self.fruitless.min(6))
-            }
+            Some(_) if self.fruitless == 0 => base,
+            _ => base.saturating_mul(1 << self.fruitless.min(6)),
         };
         self.fruitless = self.fruitless.saturating_add(1).min(FRUITLESS);
         Next::Resume { at: now.after(pause.min(RETRY_MAX)) }

@@ -214,6 +214,13 @@ fn a_stream_with_ids_is_taken_up_after_the_pause_that_it_asks_for() {
         assert_eq!(exchange.handle_head(now, &head(200, Content::Events)), Next::Events);
     }
     assert_eq!(exchange.handle_end(at(99_000), true), Next::Over(Verdict::Done));
+    // But not without a pause.
+    for carried in [CALL, Carried::Listening] {
+        let mut exchange = Exchange::new(carried, SESSION);
+        let _ = exchange.handle_head(at(0), &head(200, Content::Events));
+        exchange.handle_event(true, Some(Duration::ZERO));
+        assert_eq!(exchange.handle_end(at(0), false), Next::Resume { at: at(100) });
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod questions;
 mod relay;
 mod remote;
 mod streams;
+mod sync;
 mod tasks;
 
 use std::cell::RefCell;
@@ -42,7 +43,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use crate::wire::Kind;
+use crate::wire::{FileSync, Kind};
 
 use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
@@ -53,6 +54,7 @@ use marked::{Marked, OURS};
 use questions::Questions;
 use relay::{Listeners, Machine};
 use remote::{Post, Remote};
+use sync::Syncs;
 use tasks::Pending;
 
 /// Who drowse is to servers.
@@ -93,6 +95,8 @@ pub struct HubConfig {
     pub capabilities: ClientCapabilities,
     /// The roots that it is told of, URIs.
     pub roots: Vec<String>,
+    /// The files to keep equal to resources.
+    pub syncs: Vec<FileSync>,
 }
 
 /// The shared handle; everything is on one thread.
@@ -136,6 +140,8 @@ struct Inner {
     tasks: Pending,
     /// Who hears what the server announces.
     listeners: Listeners,
+    /// Files that are kept equal to resources.
+    syncs: Syncs,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -289,6 +295,7 @@ impl Hub {
             questions,
             tasks: Pending::new(),
             listeners: Listeners::new(),
+            syncs: Syncs::default(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -329,6 +336,7 @@ impl Hub {
         spawn_local(async move { hub.run_timer().await });
         self.with(|hub, inner, now| {
             inner.server.wake(now);
+            hub.begin_syncs(inner);
             hub.drive(inner, None);
             // A start that may not happen is not waited for: the starter is told, and comes again.
             if let Some(why) = inner.server.lifecycle().unavailable(now).filter(|_| !inner.retired) {
@@ -741,6 +749,7 @@ impl Inner {
             "serverPid": self.running.as_ref().and_then(|running| running.control.pid()),
             "inFlight": lifecycle.in_flight(),
             "subscriptions": self.listeners.wanted(),
+            "syncs": self.syncs.status(),
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }

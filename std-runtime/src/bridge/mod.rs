@@ -257,6 +257,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         generation: config.generation,
         crashes: config.crashes.clone(),
         revision,
+        syncs: config.syncs.clone(),
         capabilities: ClientCapabilities {
             form: true,
             url: true,

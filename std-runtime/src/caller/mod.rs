@@ -14,6 +14,7 @@ mod message;
 mod pin;
 mod start;
 mod subscription;
+mod sync;
 mod wake;
 
 use std::path::PathBuf;

@@ -117,6 +117,7 @@ pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
         settings: settings.clone(),
         given: settings,
         auto_connect: None,
+        syncs: Vec::new(),
         created: now_ms(),
     };
     match &wanted.target {

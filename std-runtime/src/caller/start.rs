@@ -302,6 +302,7 @@ pub(super) fn bridge_config(
         generation: known.map_or(0, |known| known.generation),
         era: known.and_then(|known| known.era.clone()),
         crashes: known.map(|known| known.crashes.clone()).unwrap_or_default(),
+        syncs: record.syncs.clone(),
         expired: known.is_some_and(|known| known.state == State::Expired),
     })
 }

@@ -128,7 +128,7 @@ impl Subscription<'_> {
     ///
     /// # Errors
     /// If the user interrupts, or the server has the resource no more.
-    pub fn next(&mut self) -> Result<News, CallError> {
+    pub fn news(&mut self) -> Result<News, CallError> {
         loop {
             if let Some(news) = self.poll()? {
                 return Ok(news);

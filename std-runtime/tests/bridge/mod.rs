@@ -158,6 +158,7 @@ impl Stage {
             revision: known.as_ref().and_then(|facts| facts.revision),
             capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
             roots: Vec::new(),
+            syncs: Vec::new(),
             expired: false,
             log_level: None,
             // A real one starts with the time of day; it only has to be later than the last one's.

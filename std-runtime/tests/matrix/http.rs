@@ -54,6 +54,7 @@ over_both_transports! {
         a_call_that_is_refused_for_its_headers_is_sent_once_more_after_the_list_was_read
         what_is_listed_is_repeated_in_headers
         tools_that_are_marked_wrongly_are_left_out
+        a_call_that_waits_for_the_list_can_be_cancelled
     }
 }
 
@@ -444,4 +445,26 @@ async fn tools_that_are_marked_wrongly_are_left_out(peer: Peer) {
         assert_eq!(answer["result"]["nextCursor"], "more", "nothing else of it is changed");
     }
     assert_eq!(stage.notes().iter().filter(|note| note.contains("left out the tool `b`")).count(), 3);
+}
+
+async fn a_call_that_waits_for_the_list_can_be_cancelled(peer: Peer) {
+    let (stage, hub, mut caller) = live(peer, sleepy()).await;
+    stage.site().take_next("tools/call", |seen, respond| {
+        respond.json(
+            400,
+            &json!({"jsonrpc": "2.0", "id": seen.message["id"],
+            "error": {"code": -32020, "message": "Header mismatch"}}),
+        );
+    });
+    let kept = Rc::new(RefCell::new(None));
+    let list = Rc::clone(&kept);
+    stage.site().take_next("tools/list", move |_, respond| *list.borrow_mut() = Some(respond));
+    let call = caller.start("echo", json!({"tag": "a"})).await;
+    stage.until(|stage| stage.site().requests("tools/list").len() == 1).await;
+    caller.notify("notifications/cancelled", json!({"requestId": call})).await;
+    assert_eq!(failure(&caller.answer(&call).await), ("cancelled", "no"));
+    drop(kept.borrow_mut().take());
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((stage.runs("a"), hub.state()), (0, PublicState::Live));
+    assert_eq!(caller.ask("drowse/status", json!({})).await["result"]["inFlight"], 0);
 }

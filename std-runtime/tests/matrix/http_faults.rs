@@ -29,6 +29,13 @@ over_both_transports! {
 }
 
 over_both_transports! {
+    asking: Peer::Session;
+    = {
+        a_server_that_asks_and_takes_no_answer_is_not_answered_for_ever
+    }
+}
+
+over_both_transports! {
     start_session: Peer::Session;
     start_modern: Peer::Modern;
     = {
@@ -291,4 +298,23 @@ async fn starts_that_fail_say_why(peer: Peer) {
         assert_eq!(stage.runs("a"), 0);
         assert!(stage.site().requests("initialize").is_empty(), "{name} says nothing of an era");
     }
+}
+
+async fn a_server_that_asks_and_takes_no_answer_is_not_answered_for_ever(peer: Peer) {
+    let (stage, hub, mut caller) = live(peer).await;
+    for _ in 0..1000 {
+        stage.site().take_next("POST", |_, mut respond| {
+            tokio::task::spawn_local(async move { respond.abandoned().await });
+        });
+    }
+    for id in 0..1000 {
+        stage.server_says(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+    }
+    sleep(Duration::from_secs(1)).await;
+    let answers = stage.site().requests("POST").len();
+    assert_eq!(answers, 256);
+    // Callers are served all the same.
+    caller.call("echo", json!({"tag": "a"})).await;
+    assert_at(stage.state(PublicState::Idle).await, Duration::from_secs(1) + IDLE);
+    hub.retired().await;
 }

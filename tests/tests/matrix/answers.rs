@@ -93,11 +93,15 @@ fn large_requests() {
 fn questions_of_the_server_are_declined_and_the_call_goes_on() {
     let home = Home::new();
     let session = home.connect("@s", &[], &["--era", "legacy"]);
-    for method in ["roots/list", "sampling/createMessage", "elicitation/create", "no/such"] {
+    // Nothing was declared of these.
+    for method in ["roots/list", "sampling/createMessage", "no/such"] {
         let run = session.call("ask", &[&format!("method={method}")]).ok();
         let said: Value = serde_json::from_str(&run.text()).unwrap();
         assert_eq!(said["code"], -32601, "{method}: {said}");
     }
+    // And of this, but nobody is there who could be asked.
+    let said = session.call("ask", &["method=elicitation/create"]).ok().text();
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), json!({"action": "decline"}));
     let said: Value = serde_json::from_str(&session.call("ask", &["method=ping"]).ok().text()).unwrap();
     assert_eq!(said, json!({}), "a ping is answered");
     // A modern one asks by its answer, and is told beforehand that nobody would answer.

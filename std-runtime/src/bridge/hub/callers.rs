@@ -2,6 +2,7 @@
 
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
+use drowse_core::link::{Cause, Failure, Ran};
 
 use super::*;
 use crate::wire::RENEWED;
@@ -208,6 +209,14 @@ impl Hub {
                     inner.closers.push((id, request.of(frame).to_vec()));
                     inner.server.close(now);
                 }
+                Inbound::Sync { id: request, params, on } => {
+                    let params = params.map_or(&b"{}"[..], |params| params.of(frame));
+                    if on {
+                        hub.sync(inner, id, request.of(frame), params);
+                    } else {
+                        hub.unsync(inner, id, request.of(frame), params);
+                    }
+                }
                 Inbound::Cancel { request } => {
                     let wanted = request.of(frame);
                     for key in
@@ -215,8 +224,13 @@ impl Hub {
                     {
                         inner.give_up(now, key);
                     }
-                    inner.marked.forget(id, Some(wanted));
                     inner.unlisten(now, id, Some(wanted));
+                    if inner.marked.forget(id, Some(wanted)) {
+                        // It was refused, and is not sent again.
+                        let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
+                        let explained = inner.explain(|around| explain::failure(failure, around));
+                        inner.reply_error(id, Some(wanted), explain::CODE, &explained);
+                    }
                 }
                 Inbound::Ignore => return Flow::Next,
                 Inbound::Reject { id: request, rejection } => {

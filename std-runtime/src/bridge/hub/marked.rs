@@ -29,11 +29,13 @@ pub(super) struct Marked {
 }
 
 impl Marked {
-    /// Nobody waits for those answers any more.
-    pub(super) fn forget(&mut self, connection: u64, id: Option<&[u8]>) {
+    /// Nobody waits for those answers any more. Whether there were any.
+    pub(super) fn forget(&mut self, connection: u64, id: Option<&[u8]>) -> bool {
+        let before = self.waiting.len();
         self.waiting.retain(|(payload, _)| {
             payload.connection != connection || id.is_some_and(|id| id != payload.id.as_slice())
         });
+        self.waiting.len() < before
     }
 
     /// Learns from a list of tools. Gives the list without those that are marked wrongly, if there are any.

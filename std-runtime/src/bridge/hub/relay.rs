@@ -165,6 +165,7 @@ impl Hub {
                 if let Some(remote) = &mut inner.remote {
                     remote.abandon(wire);
                 }
+                self.remote_ended(inner);
             }
         }
     }

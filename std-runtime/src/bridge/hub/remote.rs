@@ -15,6 +15,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use super::*;
 use crate::bridge::backend::{Client, Failed, Response};
 
+/// How many answers to requests of the server may be under way.
+const MESSAGES: usize = 256;
 /// Room for ordinary events.
 const ROOM: usize = 16 << 10;
 /// How much may come after the answer until the connection is given up.
@@ -74,6 +76,11 @@ impl Remote {
 
     fn is_over(&self) -> bool {
         self.closing && self.tasks.is_empty()
+    }
+
+    /// So many messages of ours are under way that no more are begun.
+    pub(super) fn takes_no_messages(&self) -> bool {
+        self.tasks.len() >= MESSAGES + self.requests.len() + self.streams.len()
     }
 
     /// Breaks an exchange off: nobody waits for its answer.

@@ -261,7 +261,7 @@ impl Hub {
                 inner.handshake = Some(span.of(line).to_vec());
             }
             // A server that asks and does not read is not answered for ever.
-            Outcome::Pong { .. } | Outcome::Asked(_) if inner.input_backlog() > SERVER_BACKLOG => {}
+            Outcome::Pong { .. } | Outcome::Asked(_) if inner.takes_no_answers() => {}
             Outcome::Pong { id } => {
                 let mut buffer = vec![0; id.len() + 64];
                 if let Ok(bytes) = message::empty_result(id.of(line), &mut buffer) {
@@ -332,6 +332,11 @@ impl Inner {
     pub(super) fn input_backlog(&self) -> usize {
         let input = self.running.as_ref().and_then(|running| running.input.as_ref());
         input.map_or(0, Outlet::backlog)
+    }
+
+    /// The server does not take what it was answered before.
+    fn takes_no_answers(&self) -> bool {
+        self.input_backlog() > SERVER_BACKLOG || self.remote.as_ref().is_some_and(Remote::takes_no_messages)
     }
 
     pub(super) fn set_writable(&mut self) {
