@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use drowse_runtime::caller::Level;
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::Settings;
@@ -61,6 +62,11 @@ pub(crate) enum Command {
     Tasks {
         session: SessionName,
         what: Tasks,
+    },
+    /// `logging-set-level`; no level: `off`.
+    SetLevel {
+        session: SessionName,
+        level: Option<Level>,
     },
     /// `tools-call <tool> --help`: that tool's arguments.
     ToolHelp {
@@ -427,6 +433,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                 },
                 task: tasks::mode(matches),
             },
+            "logging-set-level" => Command::SetLevel { session, level: Level::from_name(&required("level")) },
             "tasks-list" | "tasks-get" | "tasks-result" | "tasks-cancel" => {
                 Command::Tasks { session, what: tasks::read(verb.name, matches) }
             }

@@ -5,6 +5,7 @@ mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod logging;
 mod logs;
 mod once;
 mod operations;
@@ -109,6 +110,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::ToolsCall { session, tool, given, check, task } => {
             tools::call(context, &session, &tool, &given, check, task)
         }
+        Command::SetLevel { session, level } => logging::set_level(context, &session, level),
         Command::Tasks { session, what } => tasks::run(context, &session, &what),
         Command::ToolsList { session, full } => tools::list(context, &session, full),
         Command::ToolsGet { session, tool, expected } => {

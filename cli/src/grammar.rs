@@ -10,7 +10,8 @@ use drowse_runtime::suggest::nearest;
 mod details;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS,
+    TASK_DETAILS,
 };
 
 /// One verb of the command line.
@@ -234,9 +235,29 @@ pub(crate) const VERBS: &[Verb] = &[
         build: |command| command,
     },
     Verb {
+        name: "logging-set-level",
+        session: Session::Required,
+        about: "Say how much of its log the server is to send: into the session's log",
+        usage: "<level>",
+        details: LEVEL_DETAILS,
+        build: |command| {
+            command.arg(positional("level", "The least severe that is wanted").required(true).value_parser([
+                "debug",
+                "info",
+                "notice",
+                "warning",
+                "error",
+                "critical",
+                "alert",
+                "emergency",
+                "off",
+            ]))
+        },
+    },
+    Verb {
         name: "logs",
         session: Session::Required,
-        about: "Show the session's log: the server's stderr and drowse's own lines",
+        about: "Show the session's log: the server's stderr and log messages, and drowse's own lines",
         usage: "[-n N] [--follow]",
         details: "Starts nothing and counts as no activity.",
         build: |command| {
@@ -321,7 +342,7 @@ const VALUE_FLAGS: &[&str] = &[
 
 /// Words that users of other releases may type, and that come later.
 const LATER_VERBS: &[&str] =
-    &["logging-set-level", "grep", "login", "logout", "shell", "serve", "dev", "enable", "disable", "set"];
+    &["grep", "login", "logout", "shell", "serve", "dev", "enable", "disable", "set"];
 
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];

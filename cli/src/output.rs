@@ -16,7 +16,7 @@ use crate::text::{Sanitized, sanitize_json};
 pub(crate) struct Output {
     /// JSON documents instead of text.
     pub(crate) json: bool,
-    verbose: bool,
+    pub(crate) verbose: bool,
     max_chars: Option<usize>,
 }
 

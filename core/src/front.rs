@@ -331,7 +331,7 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
 
 /// Whether this front carries the method: those of the legacy era are not among them.
 const fn is_carried(method: Method) -> bool {
-    !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen | Method::SetLevel)
+    !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen)
 }
 
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself

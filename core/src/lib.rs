@@ -35,6 +35,7 @@ pub mod json;
 pub mod keepalive;
 pub mod lifecycle;
 pub mod link;
+pub mod logging;
 pub mod message;
 pub mod method;
 pub mod negotiate;

@@ -4,6 +4,7 @@
 
 use crate::capabilities::ClientCapabilities;
 use crate::era::Revision;
+use crate::logging::Level;
 
 /// Who we are, as `clientInfo` and `serverInfo` say it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,8 @@ pub const META_CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The key of a request's own time-out in milliseconds, in `_meta` on drowse's sockets.
 pub const META_TIMEOUT: &str = "dev.drowse/timeoutMs";
+/// The key, in `_meta` on drowse's sockets, that a log level is set for now only: the next server is told nothing.
+pub const META_FORGET: &str = "dev.drowse/forget";
 /// The key of the progress token in `_meta`.
 pub const META_PROGRESS_TOKEN: &str = "progressToken";
 
@@ -51,6 +54,13 @@ pub enum Own {
     Ping {
         /// Its wire id.
         id: u64,
+    },
+    /// `logging/setLevel`, which a legacy server is told after every start.
+    SetLevel {
+        /// Its wire id.
+        id: u64,
+        /// How much of its log is wanted.
+        level: Level,
     },
     /// `notifications/cancelled` for the request of that wire id.
     Cancelled {
@@ -226,6 +236,13 @@ pub fn own_with(
             w.number(id);
             w.raw(br#","method":"ping"}"#);
         }
+        Own::SetLevel { id, level } => {
+            w.raw(br#""id":"#);
+            w.number(id);
+            w.raw(br#","method":"logging/setLevel","params":{"level":""#);
+            w.raw(level.name().as_bytes());
+            w.raw(br#""}}"#);
+        }
         Own::Cancelled { id, timed_out } => {
             w.raw(br#""method":"notifications/cancelled","params":{"requestId":"#);
             w.number(id);
@@ -329,6 +346,7 @@ mod tests {
             Own::Initialize { id: u64::MAX, revision: Revision::V2024_11_05 },
             Own::Initialized,
             Own::Ping { id: 7 },
+            Own::SetLevel { id: u64::MAX, level: Level::Emergency },
             Own::Cancelled { id: 7, timed_out: true },
         ] {
             let mut buffer = [0; OWN_MAX];

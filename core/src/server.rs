@@ -19,6 +19,7 @@ use crate::json;
 use crate::keepalive::Keepalive;
 use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Unavailable};
 use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Ran, Slot};
+use crate::logging::Level;
 use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
@@ -133,6 +134,9 @@ pub struct Server<S, R = [relay::Slot; 0]> {
     gone_by: Option<Instant>,
     /// The server's input takes more: requests that it does not take stay queued.
     writable: bool,
+    /// How much of the server's log is wanted, and whether the one that runs has still to be told.
+    level: Option<Level>,
+    untold_level: bool,
     /// Over HTTP: what is known of the link of this generation.
     http: Http,
     now: Instant,
@@ -186,6 +190,8 @@ where
             connect_by: None,
             gone_by: None,
             writable: true,
+            level: None,
+            untold_level: false,
             http: Http::default(),
             now: Instant::ZERO,
         }
@@ -316,6 +322,18 @@ where
     pub fn show(&mut self, now: Instant, shown: bool) {
         self.now = now;
         self.lifecycle.show(now, shown);
+    }
+
+    /// How much of the server's log is wanted: each legacy server is told when it is ready. The one that runs is not; to a
+    /// modern one it is said with each request.
+    pub const fn set_level(&mut self, level: Option<Level>) {
+        self.level = level;
+    }
+
+    /// What [`set_level`](Self::set_level) was given.
+    #[must_use]
+    pub const fn level(&self) -> Option<Level> {
+        self.level
     }
 
     /// Changes the idle period.
@@ -722,6 +740,13 @@ where
             return Some(action);
         }
         let revision = ready?;
+        if core::mem::take(&mut self.untold_level)
+            && let Some(level) = self.level
+        {
+            let id = own_id(self.own, Question::Initialize);
+            self.own = self.own.wrapping_add(1);
+            return Some(Action::SendOwn(Own::SetLevel { id, level }));
+        }
         if self.http.session && !self.http.listening && !self.http.old {
             self.http.listening = true;
             return Some(Action::Listen);
@@ -745,6 +770,12 @@ where
                     // The server was not asked, so this proves nothing of it.
                     self.lifecycle.end(self.now, false);
                     Action::AnswerInfo { key }
+                }
+                // It is said with the requests that follow.
+                Method::SetLevel if revision.era() == Era::Modern => {
+                    self.link.poll_local(key);
+                    self.lifecycle.end(self.now, false);
+                    Action::AnswerLevel { key }
                 }
                 // The question "does the server answer" is put in the server's own era.
                 Method::ServerPing => {
@@ -842,6 +873,7 @@ where
                         self.config.keepalive
                     });
                     self.keepalive.heard(self.now);
+                    self.untold_level = revision.era() == Era::Legacy;
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
                     self.relay.handle_ready(revision.era());

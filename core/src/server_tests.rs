@@ -994,3 +994,34 @@ fn a_spawn_that_failed_after_all_leaves_nothing_behind() {
         server.wake(world.now());
     }
 }
+
+#[test]
+fn a_log_level_is_told_to_each_legacy_server_and_to_a_modern_one_with_requests() {
+    for era in ERAS {
+        let mut world = World::new(resident(idle(60)), era);
+        world.act(|server, _| server.set_level(Some(Level::Warning)));
+        for _ in 0..2 {
+            world.use_it();
+            let done = world.done();
+            let live = done.iter().position(|did| matches!(did, Did::Persist(PublicState::Live, _))).unwrap();
+            let wanted = [send("logging/setLevel"), send("tools/call")];
+            let told = usize::from(era == Era::Modern);
+            assert_eq!(done.get(live + 1..), wanted.get(told..));
+            world.seconds(70);
+            assert_eq!(world.state(), "idle");
+            world.done();
+        }
+        // A caller that sets one uses the server, whatever its era.
+        let call = world.call("logging/setLevel");
+        world.seconds(1);
+        assert!(world.is_answered(call));
+        let sent = world.done().contains(&send("logging/setLevel"));
+        assert_eq!((world.state(), sent), ("live", era == Era::Legacy));
+        // Without a level nothing is told.
+        world.act(|server, _| server.set_level(None));
+        world.seconds(70);
+        world.done();
+        world.use_it();
+        assert!(!world.done().contains(&send("logging/setLevel")));
+    }
+}

@@ -6,6 +6,7 @@ use heapless::Vec;
 use crate::envelope::Message;
 use crate::era::{Era, Revision};
 use crate::json;
+use crate::logging::Level;
 use crate::message::{self, Writer};
 use crate::method::Method;
 use crate::span::Span;
@@ -191,11 +192,26 @@ pub fn request(
     progress: bool,
     revision: Revision,
 ) -> Result<Pieces, TooManyPieces> {
+    request_with(frame, parts, wire, progress, revision, None)
+}
+
+/// The same, with a log level for a modern server. Without, what the request says itself goes on.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_with(
+    frame: &[u8],
+    parts: &RequestParts,
+    wire: u64,
+    progress: bool,
+    revision: Revision,
+    level: Option<Level>,
+) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
     cut.replace(parts.id, pieces([Piece::Number(wire)])?)?;
     let token = [Piece::Fixed(br#""progressToken":"#), Piece::Number(wire)];
     if let Some(meta) = parts.meta {
-        cut.replace(meta, request_meta(frame, meta, progress.then_some(wire), revision.era())?)?;
+        cut.replace(meta, request_meta(frame, meta, progress.then_some(wire), revision.era(), level)?)?;
     } else if progress {
         let [key, value] = token;
         match parts.params {
@@ -217,7 +233,13 @@ pub fn request(
 }
 
 /// The `_meta` that goes on: a progress token of ours, and the members that are for the server, in their order.
-fn request_meta(frame: &[u8], meta: Span, token: Option<u64>, era: Era) -> Result<Pieces, TooManyPieces> {
+fn request_meta(
+    frame: &[u8],
+    meta: Span,
+    token: Option<u64>,
+    era: Era,
+    level: Option<Level>,
+) -> Result<Pieces, TooManyPieces> {
     let mut out = Pieces::default();
     out.push(Piece::Fixed(b"{"))?;
     let mut any = false;
@@ -226,11 +248,19 @@ fn request_meta(frame: &[u8], meta: Span, token: Option<u64>, era: Era) -> Resul
         out.push(Piece::Number(wire))?;
         any = true;
     }
+    let level = level.filter(|_| era == Era::Modern);
+    if let Some(level) = level {
+        if any {
+            out.push(Piece::Fixed(b","))?;
+        }
+        out.push(Piece::Fixed(level.meta()))?;
+        any = true;
+    }
     // Members next to each other that are kept go as one span, with what stands between them.
     let mut run: Option<Span> = None;
     for member in json::members(frame, meta) {
         let key = member.key.of(frame);
-        let ours = [message::META_PROGRESS_TOKEN, message::META_TIMEOUT];
+        let ours = [message::META_PROGRESS_TOKEN, message::META_TIMEOUT, message::META_FORGET];
         let modern = [
             message::META_PROTOCOL_VERSION,
             message::META_CLIENT_CAPABILITIES,
@@ -238,7 +268,9 @@ fn request_meta(frame: &[u8], meta: Span, token: Option<u64>, era: Era) -> Resul
             message::META_LOG_LEVEL,
         ];
         let named = |names: &[&str]| names.iter().any(|name| json::str_eq(key, name));
-        let drop = named(&ours) || era == Era::Legacy && named(&modern);
+        let drop = named(&ours)
+            || era == Era::Legacy && named(&modern)
+            || level.is_some() && named(&[message::META_LOG_LEVEL]);
         if !drop {
             let start = run.map_or(member.key.start(), Span::start);
             run = Some(Span::new(start, member.value.end()));
@@ -399,6 +431,34 @@ mod tests {
             let value = request_of(text, true, Revision::V2025_11_25);
             assert_eq!(value["params"], params, "{text}");
             assert_eq!(value["method"], "m");
+        }
+    }
+
+    #[test]
+    fn a_modern_server_is_asked_for_the_level_that_is_wanted() {
+        let own = r#""io.modelcontextprotocol/logLevel":"loud","#;
+        for (said, level, wanted) in [
+            ("", None, None),
+            ("", Some(Level::Info), Some("info")),
+            (own, None, Some("loud")),
+            (own, Some(Level::Alert), Some("alert")),
+        ] {
+            for (revision, progress) in
+                [(Revision::V2026_07_28, false), (Revision::V2026_07_28, true), (Revision::V2025_11_25, true)]
+            {
+                let text = std::format!(
+                    r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"_meta":{{"a":1,{said}{META}}}}}}}"#
+                );
+                let frame = text.as_bytes();
+                let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
+                let out = request_with(frame, &parts, 77, progress, revision, level).unwrap();
+                let mut buffer = [0; 512];
+                let bytes = out.write(frame, b"", &mut buffer).unwrap();
+                let meta = serde_json::from_slice::<Value>(bytes).unwrap()["params"]["_meta"].take();
+                let wanted = wanted.filter(|_| revision.era() == Era::Modern);
+                assert_eq!(meta["io.modelcontextprotocol/logLevel"].as_str(), wanted, "{text}");
+                assert_eq!((&meta["a"], meta.get("progressToken").is_some()), (&json!(1), progress));
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use core::fmt;
 use crate::http::exchange::{Carried, Verdict};
 use crate::lifecycle::Exit;
 use crate::link::{Allowance, Key, Ran, Slot};
+use crate::logging::Level;
 use crate::message::Writer;
 use crate::method::Method;
 use crate::negotiate::Question;
@@ -39,6 +40,8 @@ pub enum Input<'a> {
     Show(bool),
     /// [`Server::set_idle`]
     SetIdle(Option<Duration>),
+    /// [`Server::set_level`]
+    SetLevel(Option<Level>),
     /// [`Server::leave`]
     Leave,
     /// [`Server::close`]
@@ -171,6 +174,10 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
                 None => line.word("never"),
             }
         }
+        Input::SetLevel(level) => {
+            line.word("level");
+            line.word(level.map_or("none", Level::name));
+        }
         Input::Leave => line.word("leave"),
         Input::Close => line.word("close"),
         Input::Persisted => line.word("persisted"),
@@ -246,6 +253,7 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
             Input::SetIdle(None)
         }
         b"idle" => Input::SetIdle(Some(words.duration()?)),
+        b"level" => Input::SetLevel(words.level()?),
         b"leave" => Input::Leave,
         b"close" => Input::Close,
         b"persisted" => Input::Persisted,
@@ -294,6 +302,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Undefer => self.undefer(now),
             Input::Show(shown) => self.show(now, shown),
             Input::SetIdle(idle) => self.set_idle(idle),
+            Input::SetLevel(level) => self.set_level(level),
             Input::Leave => self.leave(now),
             Input::Close => self.close(now),
             Input::Persisted => self.handle_persisted(now),
@@ -418,6 +427,13 @@ impl<'a> Words<'a> {
         let name = core::str::from_utf8(self.word()?).map_err(|_| ParseError)?;
         let method = Method::from_name(name);
         if name == method.name() || name == UNKNOWN_METHOD { Ok(method) } else { Err(ParseError) }
+    }
+
+    fn level(&mut self) -> Result<Option<Level>, ParseError> {
+        match self.word()? {
+            b"none" => Ok(None),
+            word => core::str::from_utf8(word).ok().and_then(Level::from_name).map(Some).ok_or(ParseError),
+        }
     }
 
     fn carried(&mut self) -> Result<Carried, ParseError> {

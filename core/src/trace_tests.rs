@@ -35,6 +35,8 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
         ("hide", Input::Show(false)),
         ("idle 1s0", Input::SetIdle(Some(second))),
         ("idle never", Input::SetIdle(None)),
+        ("level warning", Input::SetLevel(Some(Level::Warning))),
+        ("level none", Input::SetLevel(None)),
         ("leave", Input::Leave),
         ("close", Input::Close),
         ("persisted", Input::Persisted),
@@ -233,7 +235,7 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 29] = [
+    let pairs: [(Input<'_>, Direct); 30] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
@@ -247,6 +249,7 @@ fn each_input_does_what_its_method_does() {
         (Input::SetIdle(Some(Duration::from_secs(3))), |server, _| {
             server.set_idle(Some(Duration::from_secs(3)));
         }),
+        (Input::SetLevel(Some(Level::Info)), |server, _| server.set_level(Some(Level::Info))),
         (Input::Leave, |server, now| server.leave(now)),
         (Input::Close, |server, now| server.close(now)),
         (Input::Persisted, |server, now| server.handle_persisted(now)),
@@ -297,6 +300,7 @@ fn each_input_does_what_its_method_does() {
                     Input::Submit(_)
                         | Input::Defer
                         | Input::SetIdle(_)
+                        | Input::SetLevel(_)
                         | Input::SetWritable(_)
                         | Input::Sent(_)
                         | Input::Poll

@@ -79,6 +79,7 @@ fn actions_are_logged() {
         Action::Send { key, wire: key.wire(), method: Method::ToolsCall, revision: Revision::LATEST_LEGACY },
         Action::Send { key, wire: key.wire(), method: Method::ToolsList, revision: Revision::LATEST_LEGACY },
         Action::AnswerInfo { key },
+        Action::AnswerLevel { key },
         Action::Fail { key, failure },
         Action::Fail { key, failure: Failure { ran: Ran::No, ..failure } },
         Action::CloseInput,

@@ -631,6 +631,9 @@ impl Adapter {
                     }
                     _ => {}
                 },
+                Action::AnswerLevel { key } => {
+                    assert_eq!(self.conclude(key).method, Method::SetLevel);
+                }
                 Action::AnswerInfo { key } => {
                     assert_eq!(self.conclude(key).method, Method::Info);
                 }

@@ -110,7 +110,9 @@ impl Adapter {
         match output {
             Output::Submitted(Ok(key)) => assert_eq!(self.keys.insert(key, false), None, "{key:?} twice"),
             Output::Heard(Outcome::Deliver { key, .. })
-            | Output::Action(Some(Action::AnswerInfo { key } | Action::Fail { key, .. })) => {
+            | Output::Action(Some(
+                Action::AnswerInfo { key } | Action::AnswerLevel { key } | Action::Fail { key, .. },
+            )) => {
                 assert!(self.keys.remove(&key).is_some(), "{key:?} taken back without having been given");
             }
             Output::Action(Some(Action::Send { key, method, .. })) => {

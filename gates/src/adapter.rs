@@ -366,6 +366,7 @@ impl Adapter {
                     remote.begin(now, &mut self.server, carried, 0);
                 }
             }
+            Action::AnswerLevel { key } => drop(self.desk.take(key)),
             Action::AnswerInfo { key } => {
                 if let Some(pending) = self.desk.take(key) {
                     let mut buffer = [0; 2 * MESSAGE];

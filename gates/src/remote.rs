@@ -62,6 +62,7 @@ impl Remote {
             }
             Own::Initialize { id, .. } => (Carried::Question(Question::Initialize), id),
             Own::Discover { id, .. } | Own::Ping { id } => (Carried::Request(Method::ServerPing), id),
+            Own::SetLevel { id, .. } => (Carried::Request(Method::SetLevel), id),
             Own::Initialized | Own::Cancelled { .. } => (Carried::Message, 0),
         }
     }

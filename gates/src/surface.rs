@@ -14,6 +14,7 @@ use drowse_core::http::headers;
 use drowse_core::json;
 use drowse_core::lifecycle::PublicState;
 use drowse_core::link::{Key, Slot};
+use drowse_core::logging::{Entry, Level, Wanted};
 use drowse_core::message::{Identity, Writer};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
@@ -21,7 +22,7 @@ use drowse_core::relay::{self, Answered, Relay};
 use drowse_core::server::{Action, Config, Operation, Outcome, Server};
 use drowse_core::shared::Shared;
 use drowse_core::span::Span;
-use drowse_core::splice::{Pieces, RequestParts, request};
+use drowse_core::splice::{Pieces, RequestParts, request_with};
 use drowse_core::sse::{Event, EventDecoder};
 use drowse_core::time::{Duration, Instant, Timetable};
 use drowse_core::trace::{self, Input, Output};
@@ -62,7 +63,8 @@ fn documents(bytes: &[u8]) {
     match envelope::read(bytes) {
         Ok(message) => {
             if let Some(parts) = RequestParts::of(&message)
-                && let Ok(pieces) = request(bytes, &parts, 7, true, Revision::LATEST_LEGACY)
+                && let Ok(pieces) =
+                    request_with(bytes, &parts, 7, true, Revision::LATEST_MODERN, level(bytes, &parts))
             {
                 let written = pieces.write(bytes, bytes, &mut [0; MESSAGE]).map_or(0, <[u8]>::len);
                 board::checksum((written + pieces.len()) as u64);
@@ -77,6 +79,16 @@ fn documents(bytes: &[u8]) {
     text(&NegotiationError::Refused(json::as_i64(bytes).unwrap_or(-1)));
     text(&NegotiationError::Ended);
     board::checksum(u64::from(envelope::is_id(bytes)));
+}
+
+fn level(bytes: &[u8], parts: &RequestParts) -> Option<Level> {
+    let wanted = Wanted::of(bytes, parts);
+    let params = parts.params.filter(|_| Entry::is_one(bytes, parts.method));
+    if let Some(Entry { level, logger, data }) = params.and_then(|params| Entry::read(bytes, params)) {
+        let lengths = logger.map_or(0, Span::len) + data.len();
+        board::checksum(lengths as u64 + u64::from(wanted.covers(level)));
+    }
+    wanted.with(core::str::from_utf8(bytes).ok().and_then(Level::from_name))
 }
 
 /// The bytes as a list of tools, as a tool, and as the parameters of a call.

@@ -17,6 +17,8 @@ pub const HELLO_VERSIONS: &[u32] = &[1];
 pub const PROTOCOL_VERSION: &str = "2026-07-28";
 /// `_meta` key: the time-out of this one request, in milliseconds.
 pub const META_TIMEOUT: &str = "dev.drowse/timeoutMs";
+/// `_meta` key of `logging/setLevel`: it is for now only, and the next server is told nothing.
+pub const META_FORGET: &str = drowse_core::message::META_FORGET;
 /// The method of the notification by which a bridge ends a connection.
 pub const GOAWAY: &str = "notifications/drowse/goaway";
 /// The method of the notification that the server had ended the session, and that the answers that follow are of a fresh
@@ -368,6 +370,9 @@ pub struct BridgeConfig {
     /// The roots that the server may ask for, `file://` URIs; if there is none, it is not offered any.
     #[serde(default)]
     pub roots: Vec<String>,
+    /// How much of the server's log is wanted (`warning`); absent: what the server gives by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<String>,
     /// Whether callers can ask a language model for the server.
     #[serde(default)]
     pub sampling: bool,

@@ -61,6 +61,7 @@ mod matrix {
     mod http_faults;
     mod idle;
     mod keeping;
+    mod logging;
     mod questions;
     mod requests;
     mod stopping;

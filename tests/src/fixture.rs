@@ -14,6 +14,7 @@ mod channel;
 pub mod http;
 mod interview;
 pub mod journal;
+mod logging;
 pub mod options;
 mod output;
 mod process;

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::Context;
 use super::catalogue::Catalogue;
+use super::logging;
 use crate::answers::{self, Answerer};
 use crate::error::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -61,6 +62,7 @@ pub(super) fn with<T>(
         tasks: false,
         limit: None,
     };
+    logging::listen(context, &sessions, session, &mut operations.caller);
     let outcome = work(&mut operations);
     if operations.caller.was_renewed() {
         context.output.notice(format_args!(

@@ -91,3 +91,10 @@ Each time the file is replaced whole. This keeps the server awake, and outlives 
 the server crash, it goes on when the session wakes the next time. What cannot be written (no such directory any more, \
 no room on the disk) is tried again, after 5 s at first and then each minute, and after every update; \
 `drowse @name` shows how it stands.";
+
+pub(super) const LEVEL_DETAILS: &str = "\
+The session remembers it: each server that is started for it is told again. `off` takes it back; a server of 2025-11-25 or \
+earlier that runs is told `emergency`, the least that can be said.
+
+Messages go to `drowse @name logs`, and to stderr of a command with --verbose, while that is under way (without a level: \
+from info on).";

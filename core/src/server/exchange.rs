@@ -61,6 +61,11 @@ pub enum Action {
         /// Which.
         key: Key,
     },
+    /// Answer the caller that a modern server will be told its log level, see [`crate::logging`]. Takes the key back.
+    AnswerLevel {
+        /// Which.
+        key: Key,
+    },
     /// Tell the caller that its request failed. Takes the key back.
     Fail {
         /// Which.

@@ -551,6 +551,7 @@ impl World {
                 Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::Relay(step) => panic!("{step:?}, though nobody listens"),
+                Action::AnswerLevel { key } => self.conclude(key, Fate::Answered(json!({}))),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => {
                     self.conclude(key, Fate::Failed(failure.cause, failure.ran));

@@ -207,6 +207,7 @@ impl World {
             }
             Own::Initialize { id, .. } => (Carried::Question(Question::Initialize), id),
             Own::Discover { id, .. } | Own::Ping { id } => (Carried::Request(Method::ServerPing), id),
+            Own::SetLevel { id, .. } => (Carried::Request(Method::SetLevel), id),
             Own::Initialized | Own::Cancelled { .. } => (Carried::Message, 0),
         };
         self.post(carried, wire, bytes);

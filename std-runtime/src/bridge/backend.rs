@@ -138,6 +138,8 @@ pub trait Host {
     fn server_errors(&mut self, bytes: &[u8]);
     /// Takes a line for the session's log.
     fn note(&mut self, text: &str);
+    /// Takes a log message of the server, for the session's log: one line.
+    fn server_log(&mut self, text: &str);
     /// The first start of this process succeeded or failed. Called once.
     fn started(&mut self, outcome: Result<(), &StartFailure>);
 }

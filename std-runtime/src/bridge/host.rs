@@ -161,6 +161,12 @@ impl Host for BridgeHost {
         }
     }
 
+    fn server_log(&mut self, text: &str) {
+        if let Some(log) = &mut self.log {
+            let _ = log.server(text.as_bytes());
+        }
+    }
+
     fn started(&mut self, outcome: Result<(), &StartFailure>) {
         match outcome {
             Ok(()) => {

@@ -4,6 +4,7 @@
 //! on one thread; each stream has one reading task and one flushing task, and no request has a task of its own.
 
 mod callers;
+mod logging;
 mod marked;
 mod questions;
 mod relay;
@@ -26,6 +27,7 @@ use drowse_core::front::{self, Front, Inbound, Rejection};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Allowance, Key, Slot};
+use drowse_core::logging::{Level, Wanted};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
@@ -87,6 +89,8 @@ pub struct HubConfig {
     pub now_micros: u64,
     /// The server ended the last generation's session.
     pub expired: bool,
+    /// How much of the server's log is wanted.
+    pub log_level: Option<Level>,
     /// What a legacy server may ask its client for.
     pub capabilities: ClientCapabilities,
     /// The roots that it is told of, URIs.
@@ -188,6 +192,10 @@ struct Payload {
     capabilities: ClientCapabilities,
     /// What its answer may tell of tasks, and of which.
     asked: (Asked, Option<Vec<u8>>),
+    /// How much of the log its caller wants with it.
+    wanted: Wanted,
+    /// The log level that it sets.
+    sets_level: Option<Option<Level>>,
 }
 
 impl Payload {
@@ -209,6 +217,8 @@ impl Payload {
             principal: 0,
             capabilities: ClientCapabilities::default(),
             asked: (Asked::Nothing, None),
+            wanted: Wanted::Nothing,
+            sets_level: None,
         }
     }
 
@@ -277,6 +287,7 @@ impl Hub {
         if config.expired {
             server = server.after_expiry();
         }
+        server.set_level(config.log_level);
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
         let questions = Questions::new(config.capabilities, config.roots.clone());
@@ -471,6 +482,10 @@ impl Hub {
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
                 Action::Relay(step) => self.relay(inner, step),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
+                Action::AnswerLevel { key } => {
+                    inner.answer_level(key);
+                    self.0.room.notify_waiters();
+                }
                 Action::Fail { key, failure } => {
                     let payload = inner.release(key);
                     if let Some(payload) = &payload {

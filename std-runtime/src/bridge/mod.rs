@@ -23,6 +23,7 @@ use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::{Pin, Revision};
 use drowse_core::lifecycle;
 use drowse_core::link::Allowance;
+use drowse_core::logging::Level;
 use drowse_core::negotiate::Limits;
 use drowse_core::server;
 use drowse_core::time::Duration;
@@ -267,6 +268,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         },
         roots: config.roots.clone(),
         expired: config.expired,
+        log_level: config.log_level.as_deref().and_then(Level::from_name),
         now_micros: crate::record::now_ms().saturating_mul(1000),
     }
 }

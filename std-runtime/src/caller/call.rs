@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use drowse_core::logging::Level;
 use drowse_core::method::Method;
 use rustix::event::PollFlags;
 
@@ -15,7 +16,7 @@ use super::error::CallError;
 use super::link::{Filled, Link};
 use super::message::{Incoming, cancel, parse, request as request_line};
 use super::wake::{MARGIN, Present};
-use super::{Caller, Reply, Request, Sessions};
+use super::{Caller, Reply, Request, Sessions, TakeMessage};
 use crate::fault;
 use crate::home::SessionName;
 use crate::input::ClientCapabilities;
@@ -39,6 +40,7 @@ impl<'a> Caller<'a> {
             next_id: 1,
             renewed: false,
             capabilities: ClientCapabilities::default(),
+            log: None,
         }
     }
 
@@ -57,6 +59,11 @@ impl<'a> Caller<'a> {
         self.capabilities = capabilities;
     }
 
+    /// From now on takes the server's log messages from that level on that come during a call.
+    pub fn set_log(&mut self, level: Level, take: TakeMessage) {
+        self.log = Some((level, take));
+    }
+
     /// Runs one operation, waking the session if it sleeps.
     ///
     /// # Errors
@@ -64,7 +71,7 @@ impl<'a> Caller<'a> {
     pub fn call(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = request_line(id, &request, self.capabilities)?;
+        let line = request_line(id, &request, self.capabilities, self.log.map(|(level, _)| level))?;
         let only_reads = Method::from_name(request.method).only_reads();
         let mut reissued = false;
         let mut present = Present::Use;
@@ -108,7 +115,7 @@ impl<'a> Caller<'a> {
     pub(super) fn call_here(&mut self, mut request: Request<'_>) -> Result<Reply, CallError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = request_line(id, &request, self.capabilities)?;
+        let line = request_line(id, &request, self.capabilities, self.log.map(|(level, _)| level))?;
         let gone = CallError::BridgeLost { name: self.name.clone(), what: "it ended".to_owned() };
         let Some(mut link) = self.link.take() else { return Err(gone) };
         match self.exchange(&mut link, id, &line, &mut request) {
@@ -132,6 +139,7 @@ impl<'a> Caller<'a> {
             broken: false,
             goaway: None,
             renewed: false,
+            log: self.log.map(|(_, take)| take),
             since: Instant::now(),
             timeout: request.timeout,
             guard: None,
@@ -226,6 +234,7 @@ struct Operation<'a> {
     broken: bool,
     goaway: Option<u64>,
     renewed: bool,
+    log: Option<TakeMessage>,
     since: Instant,
     /// The time-out that it brings itself.
     timeout: Option<Duration>,
@@ -307,6 +316,12 @@ impl Operation<'_> {
                 }
                 None
             }
+            Ok(Incoming::Message(params)) => {
+                if let Some(take) = self.log {
+                    take(params);
+                }
+                None
+            }
             Ok(Incoming::Renewed) => {
                 self.renewed = true;
                 None
@@ -383,6 +398,7 @@ mod tests {
             broken: false,
             goaway: None,
             renewed: false,
+            log: None,
             since: Instant::now(),
             timeout: None,
             guard: None,

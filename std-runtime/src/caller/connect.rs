@@ -87,6 +87,29 @@ impl Sessions {
         })
     }
 
+    /// Remembers how much of the server's log is wanted, for bridges that are started from now on; `None`: no more than
+    /// the server gives by itself.
+    ///
+    /// # Errors
+    /// If there is no such session, or it cannot be written down.
+    pub fn remember_log_level(
+        &self,
+        name: &SessionName,
+        level: Option<&str>,
+        wait: Wait<'_>,
+    ) -> Result<(), CallError> {
+        let settings = self.record(name)?.settings;
+        let _lock = self.lock(name, &settings, wait)?;
+        let mut record = self.record(name)?;
+        let level = level.map(str::to_owned);
+        if record.settings.log_level != level {
+            record.settings.log_level.clone_from(&level);
+            record.given.log_level = level;
+            record::write_session(&self.home, name, &record)?;
+        }
+        Ok(())
+    }
+
     fn connect_new(
         &self,
         wanted: &Wanted,

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use drowse_core::logging::Level;
+use drowse_core::message::META_LOG_LEVEL;
 use drowse_core::relay::wire;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ pub(super) fn request(
     id: u64,
     request: &Request<'_>,
     capabilities: ClientCapabilities,
+    log: Option<Level>,
 ) -> Result<Vec<u8>, CallError> {
     let bad = |error: serde_json::Error| CallError::BadParams {
         method: request.method.to_owned(),
@@ -45,7 +48,8 @@ pub(super) fn request(
     for (key, value) in &params.0 {
         if key == "_meta" {
             let meta: Members<'_> = serde_json::from_str(value.get()).map_err(bad)?;
-            for (key, value) in meta.0.iter().filter(|(key, _)| !ours.contains(&key.as_ref())) {
+            let is_ours = |key: &str| ours.contains(&key) || log.is_some() && key == META_LOG_LEVEL;
+            for (key, value) in meta.0.iter().filter(|(key, _)| !is_ours(key)) {
                 member(&mut line, key, value.get()).map_err(bad)?;
                 line.push(b',');
             }
@@ -58,6 +62,10 @@ pub(super) fn request(
     line.push(b',');
     let info = concat!("{\"name\":\"drowse\",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}");
     member(&mut line, ours[2], info).map_err(bad)?;
+    if let Some(level) = log {
+        line.push(b',');
+        line.extend_from_slice(level.meta());
+    }
     if let Some(timeout) = request.timeout {
         line.push(b',');
         member(&mut line, META_TIMEOUT, &timeout.as_millis().max(1).to_string()).map_err(bad)?;
@@ -98,6 +106,8 @@ pub(super) enum Incoming<'a> {
     Error { id: u64, error: RpcError, data: Option<ErrorData> },
     /// Progress of a request of ours: the notification's params.
     Progress(&'a str),
+    /// A log message of the server: the notification's params.
+    Message(&'a str),
     /// The connection ends.
     Goaway(u64),
     /// The server had ended the session, and a fresh one answers.
@@ -118,6 +128,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Incoming<'_>, serde_json::Error> {
         return Ok(match method.as_ref() {
             GOAWAY => Incoming::Goaway(serde_json::from_str::<Goaway>(params)?.last),
             RENEWED => Incoming::Renewed,
+            "notifications/message" => Incoming::Message(params),
             "notifications/progress" => Incoming::Progress(params),
             wire::ACKNOWLEDGED | wire::UPDATED => match serde_json::from_str::<Announcement>(params) {
                 Ok(Announcement { meta: Subscribed { id }, notifications }) => match notifications {
@@ -236,7 +247,7 @@ mod tests {
 
     fn line(params: &str, timeout: Option<Duration>) -> Value {
         let request_ = Request { method: "tools/call", params, timeout, progress: None };
-        let line = request(7, &request_, ClientCapabilities::default()).unwrap();
+        let line = request(7, &request_, ClientCapabilities::default(), None).unwrap();
         let (last, rest) = line.split_last().unwrap();
         assert_eq!(*last, b'\n');
         assert!(!rest.contains(&b'\n'));
@@ -275,7 +286,7 @@ mod tests {
         let mut seen = |_: &str| {};
         let with = Request { method: "m", params: "{}", timeout: None, progress: Some(&mut seen) };
         let value: Value =
-            serde_json::from_slice(&request(9, &with, ClientCapabilities::default()).unwrap()).unwrap();
+            serde_json::from_slice(&request(9, &with, ClientCapabilities::default(), None).unwrap()).unwrap();
         assert_eq!(value["params"]["_meta"]["progressToken"], 9);
     }
 
@@ -283,7 +294,8 @@ mod tests {
     fn what_the_caller_can_be_asked_for_is_declared() {
         let request_ = Request { method: "m", params: "", timeout: None, progress: None };
         let capabilities = ClientCapabilities { form: true, roots: true, ..ClientCapabilities::default() };
-        let value: Value = serde_json::from_slice(&request(1, &request_, capabilities).unwrap()).unwrap();
+        let value: Value =
+            serde_json::from_slice(&request(1, &request_, capabilities, None).unwrap()).unwrap();
         let declared = &value["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
         assert_eq!(*declared, json!({"elicitation": {"form": {}}, "roots": {}}));
     }
@@ -292,7 +304,8 @@ mod tests {
     fn numbers_and_spelling_of_params_are_untouched() {
         let params = r#"{"n":123456789012345678901234567890.10,"e":"\u00e9","dup":1,"dup":2}"#;
         let request_ = Request { method: "m", params, timeout: None, progress: None };
-        let line = String::from_utf8(request(1, &request_, ClientCapabilities::default()).unwrap()).unwrap();
+        let line =
+            String::from_utf8(request(1, &request_, ClientCapabilities::default(), None).unwrap()).unwrap();
         assert!(line.ends_with(&format!(",{}}}\n", &params[1..])), "{line}");
     }
 
@@ -302,7 +315,7 @@ mod tests {
             let request_ = Request { method: "m", params, timeout: None, progress: None };
             assert!(
                 matches!(
-                    request(1, &request_, ClientCapabilities::default()),
+                    request(1, &request_, ClientCapabilities::default(), None),
                     Err(CallError::BadParams { .. })
                 ),
                 "{params}"

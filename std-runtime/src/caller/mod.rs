@@ -26,6 +26,8 @@ use self::link::{Greeting, Link};
 pub use self::pin::Environment;
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 pub use self::subscription::{News, Subscription};
+pub use drowse_core::logging::Level;
+
 use crate::home::{Home, SessionName};
 use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
@@ -203,7 +205,12 @@ pub struct Caller<'a> {
     renewed: bool,
     /// What every request declares.
     capabilities: ClientCapabilities,
+    /// How much of the server's log is wanted during requests, and who takes it.
+    log: Option<(Level, TakeMessage)>,
 }
+
+/// Takes the params of a log message of the server.
+pub type TakeMessage = fn(&str);
 
 /// What `clean` did.
 #[derive(Debug, Default)]

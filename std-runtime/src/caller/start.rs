@@ -296,6 +296,7 @@ pub(super) fn bridge_config(
         remote,
         mcp_version: settings.mcp_version.clone(),
         roots: settings.roots.clone().unwrap_or_default(),
+        log_level: settings.log_level.clone(),
         sampling: settings.sampling_command.as_ref().is_some_and(|command| !command.is_empty()),
         lock_fd: -1,
         generation: known.map_or(0, |known| known.generation),

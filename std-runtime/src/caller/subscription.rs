@@ -86,7 +86,7 @@ impl Subscription<'_> {
     pub fn renew(&mut self) -> Result<(), CallError> {
         let params = json!({"notifications": {"resourceSubscriptions": [self.uri]}}).to_string();
         let request = Request { method: METHOD, params: &params, timeout: None, progress: None };
-        let line = request_line(ID, &request, ClientCapabilities::default())?;
+        let line = request_line(ID, &request, ClientCapabilities::default(), None)?;
         for _ in 0..MAX_ROUNDS {
             let present = self.leaving.take().map_or(Present::Use, Present::UseOther);
             let mut link = self.sessions.reach(&self.name, self.wait, present)?;

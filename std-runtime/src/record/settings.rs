@@ -52,6 +52,9 @@ pub struct Settings {
     /// The shell command that asks a language model for the server; empty is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling_command: Option<String>,
+    /// How much of the server's log is wanted (`warning`); absent: what the server gives by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<String>,
 }
 
 /// What to do when a server has ended the session.
@@ -109,6 +112,7 @@ impl Settings {
             mcp_version: self.mcp_version.or(base.mcp_version),
             roots: self.roots.or(base.roots),
             sampling_command: self.sampling_command.or(base.sampling_command),
+            log_level: self.log_level.or(base.log_level),
         }
     }
 

@@ -115,6 +115,7 @@ struct Shared {
     site: Rc<Site>,
     notes: RefCell<Vec<String>>,
     disk_full: Cell<bool>,
+    logged: RefCell<Vec<String>>,
     changed: Notify,
 }
 
@@ -130,6 +131,7 @@ impl Stage {
             site: Site::new(),
             notes: RefCell::default(),
             disk_full: Cell::default(),
+            logged: RefCell::default(),
             changed: Notify::new(),
         }))
     }
@@ -158,6 +160,7 @@ impl Stage {
             roots: Vec::new(),
             syncs: Vec::new(),
             expired: false,
+            log_level: None,
             // A real one starts with the time of day; it only has to be later than the last one's.
             now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),
         };
@@ -271,6 +274,21 @@ impl Stage {
         self.0.notes.borrow().clone()
     }
 
+    /// What the servers said for the log.
+    pub(crate) fn logged(&self) -> Vec<String> {
+        self.0.logged.borrow().clone()
+    }
+
+    /// The params of the messages of that method that servers got.
+    pub(crate) fn params_of(&self, method: &str) -> Vec<Value> {
+        let events = self.events();
+        let params = events.iter().filter_map(|(_, event)| match event {
+            Event::Got(message) if message["method"] == method => Some(message["params"].clone()),
+            _ => None,
+        });
+        params.collect()
+    }
+
     /// Sends a message as the running server.
     pub(crate) fn server_says(&self, message: &Value) {
         self.server_writes(message.to_string());
@@ -332,6 +350,10 @@ impl Host for Stage {
     fn note(&mut self, text: &str) {
         self.0.notes.borrow_mut().push(text.to_owned());
         self.0.changed.notify_waiters();
+    }
+
+    fn server_log(&mut self, text: &str) {
+        self.0.logged.borrow_mut().push(text.to_owned());
     }
 
     fn started(&mut self, outcome: Result<(), &StartFailure>) {

@@ -291,6 +291,8 @@ pub(super) fn request(
         })),
         (Era::Modern, "initialize" | "ping") => error(-32601),
         (Era::Legacy, _) if !process.initialized.get() => error(-32600),
+        (Era::Legacy, "logging/setLevel") if params["level"] == "alert" => error(-32603),
+        (Era::Legacy, "logging/setLevel") => result(json!({})),
         (era, "tools/call") if params["name"] == "task" => result(process.create_task(era, params)),
         (era, method) if method.starts_with("tasks/") => {
             process.of_tasks(era, method, params).map_or_else(error, result)

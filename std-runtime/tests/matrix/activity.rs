@@ -39,6 +39,7 @@ fn operations() -> Vec<(&'static str, Value)> {
         ("prompts/list", json!({})),
         ("prompts/get", json!({"name": "p"})),
         ("completion/complete", json!({"ref": {}, "argument": {}})),
+        ("logging/setLevel", json!({"level": "info"})),
         ("drowse/info", json!({})),
         ("drowse/ping", json!({})),
     ]
@@ -51,7 +52,6 @@ const QUESTIONS: &[(&str, Option<i64>)] = &[
     // Of another era, or for later: refused, and refusing is no use of the server.
     ("initialize", Some(-32601)),
     ("ping", Some(-32601)),
-    ("logging/setLevel", Some(-32601)),
     // Without a filter. (Those with one: subscriptions.)
     ("subscriptions/listen", Some(-32602)),
     ("no/such", Some(-32601)),

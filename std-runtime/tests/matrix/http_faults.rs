@@ -23,6 +23,7 @@ over_both_transports! {
         without_a_connection_nothing_ran
         refused_credentials_end_it
         an_error_is_the_answer_whatever_the_status
+        a_body_may_be_laid_out_on_several_lines
         a_body_after_the_answer_is_not_waited_for
         a_caller_that_does_not_read_costs_only_itself
     }
@@ -230,6 +231,34 @@ async fn an_error_is_the_answer_whatever_the_status(peer: Peer) {
             let answer = caller.answer(&call).await;
             assert_eq!(answer["error"]["code"], -32602, "{status}: {answer}");
             assert_eq!(answer["error"]["data"], json!({"a": [1, {}]}));
+        }
+    }
+    assert_eq!((hub.state(), stage.starts()), (PublicState::Live, 1));
+}
+
+async fn a_body_may_be_laid_out_on_several_lines(peer: Peer) {
+    let (stage, hub, mut caller) = live(peer).await;
+    let text = "two\nlines";
+    for (status, member) in [(200, "result"), (400, "error")] {
+        for streamed in [false, true] {
+            if streamed && status != 200 {
+                continue;
+            }
+            stage.site().take_next("tools/call", move |seen, respond| {
+                let value =
+                    json!({"code": -32602, "message": text, "content": [{"type": "text", "text": text}]});
+                let message = json!({"jsonrpc": "2.0", "id": seen.message["id"], member: value});
+                let body = serde_json::to_string_pretty(&message).unwrap().replace('\n', "\r\n");
+                if streamed {
+                    let data: Vec<String> = body.lines().map(|line| format!("data: {line}\n")).collect();
+                    respond.whole(200, &[EVENTS], format!("{}\n", data.concat()));
+                } else {
+                    respond.whole(status, &[JSON], body);
+                }
+            });
+            let call = caller.start("echo", json!({})).await;
+            let answer = caller.answer(&call).await;
+            assert_eq!(answer[member]["message"], text, "{answer}");
         }
     }
     assert_eq!((hub.state(), stage.starts()), (PublicState::Live, 1));

@@ -260,6 +260,9 @@ impl Hub {
             self.drive(inner, None);
             return Flow::Next;
         }
+        let Ok(sets_level) = inner.sets_level(connection, frame, &parts, operation.method) else {
+            return Flow::Next;
+        };
         match inner.server.submit(now, operation) {
             Ok(key) => {
                 if inner.server.is_stopping() {
@@ -273,6 +276,8 @@ impl Hub {
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
                     capabilities,
+                    wanted: Wanted::of(frame, &parts),
+                    sets_level,
                     asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
                 };

@@ -136,6 +136,7 @@ impl Hub {
             }
             Own::Initialize { id, .. } => (Carried::Question(Question::Initialize), id),
             Own::Discover { id, .. } | Own::Ping { id } => (Carried::Request(Method::ServerPing), id),
+            Own::SetLevel { id, .. } => (Carried::Request(Method::SetLevel), id),
             Own::Initialized | Own::Cancelled { .. } => (Carried::Message, 0),
         };
         let mut headers = HeaderMap::new();
@@ -345,6 +346,7 @@ impl Hub {
                         }
                     }
                 }
+                on_one_line(&mut message);
                 self.remote_line(course.generation, &message, course.origin());
                 let answered = !self.awaits(course);
                 if !answered {
@@ -486,6 +488,11 @@ impl Hub {
 
     /// Hands in a message of the server.
     fn remote_line(&self, generation: u64, line: &[u8], origin: Option<Key>) {
+        if memchr::memchr2(b'\n', b'\r', line).is_some() {
+            let mut copy = line.to_vec();
+            on_one_line(&mut copy);
+            return self.remote_line(generation, &copy, origin);
+        }
         self.with_remote(generation, |hub, inner, now| hub.server_line(inner, now, line, origin, true));
     }
 
@@ -596,6 +603,16 @@ fn read_head(status: http::StatusCode, headers: &HeaderMap) -> Head {
         retry_after: text(header::RETRY_AFTER)
             .and_then(|text| text.trim().parse().ok())
             .map(Duration::from_secs),
+    }
+}
+
+/// A body may be laid out on several lines, and callers are written lines. In JSON a line break is white space: within a
+/// string it is escaped.
+fn on_one_line(message: &mut [u8]) {
+    for byte in message {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
     }
 }
 

@@ -202,7 +202,8 @@ impl Hub {
         };
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
         let (connection, id, method) = (payload.connection, payload.id.clone(), payload.method);
-        match splice::request(frame, &parts, wire, progress, revision) {
+        let level = payload.wanted.with(inner.server.level());
+        match splice::request_with(frame, &parts, wire, progress, revision, level) {
             Ok(pieces) => {
                 if inner.remote.is_some() {
                     let body = with_slices(&pieces, frame, &[], |slices| slices.concat());
@@ -243,6 +244,7 @@ impl Hub {
         match inner.server.handle_frame(now, line) {
             Outcome::Deliver { key, method, message, revision } => {
                 inner.tasks_seen(now, key, line, &message);
+                inner.level_taken(key, &message);
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
@@ -286,7 +288,10 @@ impl Hub {
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
-            Outcome::Notification { method } => inner.task_notified(now, line, method),
+            Outcome::Notification { method } => {
+                inner.task_notified(now, line, method);
+                inner.logged(line, method, origin);
+            }
             Outcome::Ignored(_) => {}
         }
     }
