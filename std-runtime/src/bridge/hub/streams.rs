@@ -241,7 +241,13 @@ impl Hub {
         origin: Option<Key>,
         whole: bool,
     ) {
-        match inner.server.handle_frame(now, line) {
+        let before = inner.server.state();
+        let outcome = inner.server.handle_frame(now, line);
+        if inner.server.state() != before {
+            // Whoever hears the answer and looks at the record finds that the server answers.
+            self.drive(inner, None);
+        }
+        match outcome {
             Outcome::Deliver { key, method, message, revision } => {
                 inner.tasks_seen(now, key, line, &message);
                 inner.level_taken(key, &message);
