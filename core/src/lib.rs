@@ -23,6 +23,7 @@ extern crate std;
 extern crate self as drowse_core;
 
 pub mod activity;
+pub mod caching;
 pub mod capabilities;
 pub mod crash;
 pub mod envelope;

@@ -6,6 +6,7 @@ use core::pin::pin;
 use core::task::{Context, Waker};
 
 use drowse_core::activity;
+use drowse_core::caching::{self, Change};
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Era, Pin, Revision};
@@ -31,9 +32,25 @@ use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use crate::board::{self, MESSAGE};
 use crate::remote;
 
+/// What may be used again, and what ends that.
+fn kept(bytes: &[u8]) {
+    let Ok(message) = envelope::read(bytes) else { return };
+    board::checksum(caching::lifetime(bytes, &message).map_or(0, |lifetime| lifetime.as_secs()));
+    for method in Method::all() {
+        let stale = Change::of(bytes, &message).is_some_and(|change| change.concerns(method));
+        board::checksum(u64::from(stale) + u64::from(caching::may_change(method)));
+        if let Some(parts) = RequestParts::of(&message)
+            && let Some(parameters) = caching::parameters(method, bytes, &parts)
+        {
+            board::checksum(parameters.map(<[u8]>::len).sum::<usize>() as u64);
+        }
+    }
+}
+
 /// Tries every reader on `bytes`.
 pub fn read_all(bytes: &[u8]) {
     documents(bytes);
+    kept(bytes);
     strings(bytes);
     mirrored(bytes);
     lines(bytes);

@@ -57,6 +57,7 @@ macro_rules! over_both_transports {
 
 mod matrix {
     mod activity;
+    mod caching;
     mod http;
     mod http_faults;
     mod idle;

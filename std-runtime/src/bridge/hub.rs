@@ -3,6 +3,7 @@
 //! Carries bytes and does what the machine says; it decides nothing about protocol, lifecycle or time. Everything runs
 //! on one thread; each stream has one reading task and one flushing task, and no request has a task of its own.
 
+mod cache;
 mod callers;
 mod logging;
 mod marked;
@@ -50,6 +51,7 @@ use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
+use cache::Cache;
 use marked::{Marked, OURS};
 use questions::Questions;
 use relay::{Listeners, Machine};
@@ -136,6 +138,8 @@ struct Inner {
     marked: Marked,
     /// What the server asks during calls.
     questions: Questions,
+    /// Results that may be used again.
+    cache: Cache,
     /// Tasks whose end nobody has seen.
     tasks: Pending,
     /// Who hears what the server announces.
@@ -190,6 +194,8 @@ struct Payload {
     principal: u64,
     /// What its caller can be asked for.
     capabilities: ClientCapabilities,
+    /// What its result is kept under, if it may be used again.
+    cached_as: Option<cache::CacheKey>,
     /// What its answer may tell of tasks, and of which.
     asked: (Asked, Option<Vec<u8>>),
     /// How much of the log its caller wants with it.
@@ -216,6 +222,7 @@ impl Payload {
             order: 0,
             principal: 0,
             capabilities: ClientCapabilities::default(),
+            cached_as: None,
             asked: (Asked::Nothing, None),
             wanted: Wanted::Nothing,
             sets_level: None,
@@ -293,6 +300,7 @@ impl Hub {
         let questions = Questions::new(config.capabilities, config.roots.clone());
         let inner = Inner {
             questions,
+            cache: Cache::default(),
             tasks: Pending::new(),
             listeners: Listeners::new(),
             syncs: Syncs::default(),
@@ -596,6 +604,7 @@ impl Hub {
 
     fn spawn(&self, inner: &mut Inner, now: Instant, generation: u64) {
         inner.questions.handle_started(generation);
+        inner.cache.clear();
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));

@@ -39,6 +39,8 @@ pub(crate) struct Script {
     pub(crate) mute_calls: bool,
     /// It announces no updates of resources.
     pub(crate) announces_nothing: bool,
+    /// Its lists and reads may be used again for so many milliseconds.
+    pub(crate) ttl_ms: u64,
 }
 
 impl Script {
@@ -54,6 +56,7 @@ impl Script {
             cannot_start: false,
             mute_calls: false,
             announces_nothing: false,
+            ttl_ms: 0,
         }
     }
 }
@@ -327,10 +330,12 @@ pub(super) fn request(
             None
         }
         (_, "tools/call") => call(stage, process, id, params),
-        (_, "tools/list") => result(json!({"tools": []})),
+        (_, "tools/list") => result(json!({"tools": [], "ttlMs": script.ttl_ms, "cacheScope": "private"})),
         (_, "resources/list") => result(json!({"resources": []})),
         (_, "resources/templates/list") => result(json!({"resourceTemplates": []})),
-        (_, "resources/read") => result(json!({"contents": []})),
+        (_, "resources/read") => {
+            result(json!({"contents": [], "ttlMs": script.ttl_ms, "cacheScope": "private"}))
+        }
         (_, "prompts/list") => result(json!({"prompts": []})),
         (_, "prompts/get") => result(json!({"messages": []})),
         (_, "completion/complete") => result(json!({"completion": {"values": []}})),

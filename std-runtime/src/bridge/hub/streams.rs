@@ -241,6 +241,7 @@ impl Hub {
         origin: Option<Key>,
         whole: bool,
     ) {
+        inner.cache.hear(line);
         let before = inner.server.state();
         let outcome = inner.server.handle_frame(now, line);
         if inner.server.state() != before {
