@@ -142,4 +142,6 @@ pub trait Host {
     fn server_log(&mut self, text: &str);
     /// The first start of this process succeeded or failed. Called once.
     fn started(&mut self, outcome: Result<(), &StartFailure>);
+    /// Nobody is connected and nothing is in flight: it may be long until something happens.
+    fn quiet(&mut self) {}
 }

@@ -14,6 +14,7 @@ use crate::home::{Home, SessionName};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
+use crate::sys;
 use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 
 use super::backend::{Backend, Control, Facts, Host, LocalFuture, Process, StartFailure};
@@ -165,6 +166,10 @@ impl Host for BridgeHost {
         if let Some(log) = &mut self.log {
             let _ = log.server(text.as_bytes());
         }
+    }
+
+    fn quiet(&mut self) {
+        sys::pages::release_code();
     }
 
     fn started(&mut self, outcome: Result<(), &StartFailure>) {

@@ -43,7 +43,12 @@ impl Hub {
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
-        self.with(|_, inner, _| inner.connections.remove(&id));
+        self.with(|_, inner, _| {
+            inner.connections.remove(&id);
+            if inner.connections.is_empty() && inner.server.lifecycle().in_flight() == 0 {
+                inner.host.quiet();
+            }
+        });
     }
 
     async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
