@@ -128,7 +128,8 @@ struct Inner {
     server: Machine,
     host: Box<dyn Host>,
     config: HubConfig,
-    payloads: Vec<Option<Payload>>,
+    /// Most of the time none is there, so that each has a place of its own.
+    payloads: Vec<Option<Box<Payload>>>,
     connections: HashMap<u64, Connection>,
     next_connection: u64,
     running: Option<Running>,
@@ -699,7 +700,7 @@ impl Inner {
         self.payloads
             .iter()
             .enumerate()
-            .filter(|(_, payload)| payload.as_ref().is_some_and(&wanted))
+            .filter(|(_, payload)| payload.as_deref().is_some_and(&wanted))
             .filter_map(|(index, _)| self.server.key_at(index))
             .collect()
     }
@@ -711,12 +712,12 @@ impl Inner {
 
     fn keep(&mut self, key: Key, payload: Payload) {
         if let Some(place) = self.payloads.get_mut(key.index()) {
-            *place = Some(payload);
+            *place = Some(Box::new(payload));
         }
     }
 
     fn release(&mut self, key: Key) -> Option<Payload> {
-        self.payloads.get_mut(key.index()).and_then(Option::take)
+        self.payloads.get_mut(key.index()).and_then(Option::take).map(|payload| *payload)
     }
 
     fn explain(&self, explain: impl FnOnce(&Circumstances<'_>) -> Explained) -> Explained {

@@ -48,7 +48,8 @@ impl Inner {
     }
 
     fn remember_level(&mut self, key: Key) {
-        if let Some(Some(Payload { sets_level: Some(level), .. })) = self.payloads.get(key.index()) {
+        let payload = self.payloads.get(key.index()).and_then(Option::as_deref);
+        if let Some(Payload { sets_level: Some(level), .. }) = payload {
             self.server.set_level(*level);
         }
     }
@@ -75,7 +76,7 @@ impl Inner {
         let payloads = self.payloads.iter().enumerate();
         let mut connections: Vec<u64> = payloads
             .filter_map(|(index, payload)| {
-                payload.as_ref().filter(|_| is_of(index)).map(|payload| (index, payload))
+                payload.as_deref().filter(|_| is_of(index)).map(|payload| (index, payload))
             })
             .filter(wanting)
             .map(|(_, payload)| payload.connection)

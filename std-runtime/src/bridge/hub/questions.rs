@@ -30,7 +30,7 @@ struct Kept {
 /// The held calls, and what is kept for them.
 pub(super) struct Questions {
     held: Held<Box<[held::Slot]>>,
-    kept: Vec<Kept>,
+    kept: HashMap<usize, Kept>,
     /// Numbers of principals that have a name.
     principals: HashMap<Vec<u8>, u64>,
     next_principal: u64,
@@ -49,7 +49,7 @@ impl Questions {
         let slots = vec![held::Slot::EMPTY; SLOTS].into_boxed_slice();
         Self {
             held: Held::new(Config::default(), Secret::new(secret), slots),
-            kept: (0..SLOTS).map(|_| Kept::default()).collect(),
+            kept: HashMap::new(),
             principals: HashMap::new(),
             next_principal: 0,
             capabilities,
@@ -60,7 +60,7 @@ impl Questions {
     fn none() -> Self {
         Self {
             held: Held::new(Config::default(), Secret::new([0; 16]), Box::new([])),
-            kept: Vec::new(),
+            kept: HashMap::new(),
             principals: HashMap::new(),
             next_principal: 0,
             capabilities: ClientCapabilities::default(),
@@ -108,11 +108,11 @@ impl Questions {
     }
 
     fn frame(&self, question: Question) -> Option<&(Vec<u8>, RequestParts)> {
-        self.kept.get(question.held.index())?.questions.get(usize::from(question.place))?.as_ref()
+        self.kept.get(&question.held.index())?.questions.get(usize::from(question.place))?.as_ref()
     }
 
     fn take_frame(&mut self, question: Question) -> Option<(Vec<u8>, RequestParts)> {
-        self.kept.get_mut(question.held.index())?.questions.get_mut(usize::from(question.place))?.take()
+        self.kept.get_mut(&question.held.index())?.questions.get_mut(usize::from(question.place))?.take()
     }
 }
 
@@ -152,12 +152,8 @@ impl Hub {
         match asked {
             Ok((asked, call)) => {
                 let question = asked.question;
-                let place = inner
-                    .questions
-                    .kept
-                    .get_mut(question.held.index())
-                    .and_then(|kept| kept.questions.get_mut(usize::from(question.place)));
-                if let Some(place) = place {
+                let kept = inner.questions.kept.entry(question.held.index()).or_default();
+                if let Some(place) = kept.questions.get_mut(usize::from(question.place)) {
                     *place = Some((line.to_vec(), parts));
                 }
                 if asked.now {
@@ -230,7 +226,7 @@ impl Hub {
             }
             Then::Ask => inner.show(held, connection, id),
             Then::Answer { ends } => {
-                let kept = inner.questions.kept.get(held.index()).and_then(|kept| kept.answer.clone());
+                let kept = inner.questions.kept.get(&held.index()).and_then(|kept| kept.answer.clone());
                 if let Some((line, method)) = kept
                     && let Ok(message) = envelope::read(&line)
                     && let Some(revision) = inner.revision
@@ -264,9 +260,7 @@ impl Hub {
                 }
                 Output::Cancel { call } => inner.server.cancel(now, call),
                 Output::Forget { held, ends } => {
-                    if let Some(kept) = inner.questions.kept.get_mut(held.index()) {
-                        *kept = Kept::default();
-                    }
+                    inner.questions.kept.remove(&held.index());
                     if ends {
                         inner.server.undefer(now);
                     }
@@ -347,9 +341,7 @@ impl Inner {
     }
 
     fn keep_for(&mut self, held: HeldKey, method: Method, line: &[u8]) {
-        if let Some(kept) = self.questions.kept.get_mut(held.index()) {
-            kept.answer = Some((line.to_vec(), method));
-        }
+        self.questions.kept.entry(held.index()).or_default().answer = Some((line.to_vec(), method));
     }
 
     /// A call failed. If nobody waits for it, its retry is told.
