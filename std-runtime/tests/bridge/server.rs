@@ -44,6 +44,15 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// A result with what is said of its freshness.
+    fn fresh(&self, mut result: Value) -> Value {
+        if self.ttl_ms > 0 {
+            result["ttlMs"] = self.ttl_ms.into();
+            result["cacheScope"] = "private".into();
+        }
+        result
+    }
+
     pub(crate) fn of(peer: impl Into<Peer>) -> Self {
         Self {
             peer: peer.into(),
@@ -330,12 +339,10 @@ pub(super) fn request(
             None
         }
         (_, "tools/call") => call(stage, process, id, params),
-        (_, "tools/list") => result(json!({"tools": [], "ttlMs": script.ttl_ms, "cacheScope": "private"})),
+        (_, "tools/list") => result(script.fresh(json!({"tools": []}))),
         (_, "resources/list") => result(json!({"resources": []})),
         (_, "resources/templates/list") => result(json!({"resourceTemplates": []})),
-        (_, "resources/read") => {
-            result(json!({"contents": [], "ttlMs": script.ttl_ms, "cacheScope": "private"}))
-        }
+        (_, "resources/read") => result(script.fresh(json!({"contents": []}))),
         (_, "prompts/list") => result(json!({"prompts": []})),
         (_, "prompts/get") => result(json!({"messages": []})),
         (_, "completion/complete") => result(json!({"completion": {"values": []}})),
