@@ -121,7 +121,9 @@ fn progress_comes_under_the_clients_own_token() {
                 assert_eq!(message["params"]["progressToken"], token);
                 reports += 1;
             };
-            assert_eq!((&answer["id"], reports), (&id, 3), "{answer}");
+            assert_eq!(answer["id"], id, "{answer}");
+            // One each tenth of a second, unless the machine has no time for one.
+            assert!((1..=3).contains(&reports), "{reports}");
         }
         // Nobody gets what he did not ask for.
         let id = socket.call("slow", json!({"ms": 350}));
