@@ -47,6 +47,14 @@ pub fn name(method: Method, frame: &[u8], params: Span) -> Option<Span> {
         .filter(|value| json::is_string(value.of(frame)))
 }
 
+/// Whether `error`, an error of a modern server, says that the headers of a request were not what its body wants, so that
+/// nothing ran: the tool may be marked otherwise by now, and is to be listed anew before one more attempt
+/// ("Client Behavior"; basic/index, Error Codes).
+#[must_use]
+pub fn were_refused(frame: &[u8], error: Span) -> bool {
+    json::member(frame, error, "code").and_then(|code| json::as_i64(code.of(frame))) == Some(-32020)
+}
+
 /// No header can carry the value: it is an array, an object, or an integer that is not within 2^53.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -499,3 +499,13 @@ fn bytes_that_nobody_validated_do_no_harm() {
     }
     assert!(same_text(b"\"\\u0041\"", b"\"A\"") && !same_text(b"\"A\"", b"\"AB\""));
 }
+
+#[test]
+fn a_refusal_for_headers_is_told_from_others() {
+    for (error, refused) in
+        [(r#"{"code":-32020,"message":""}"#, true), (r#"{"code":-32602}"#, false), ("{}", false)]
+    {
+        let error = error.as_bytes();
+        assert_eq!(crate::http::headers::were_refused(error, Span::new(0, error.len())), refused);
+    }
+}

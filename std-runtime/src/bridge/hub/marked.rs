@@ -15,8 +15,6 @@ use super::*;
 pub(super) const OURS: u64 = u64::MAX;
 /// A list with more pages is not read to its end.
 const PAGES: u32 = 100;
-/// A header was not what the server expects of the body (basic/index, Error Codes).
-const HEADER_MISMATCH: i64 = -32020;
 
 /// What is remembered of marked tools.
 #[derive(Default)]
@@ -95,8 +93,7 @@ impl Hub {
                 Message::Error { error, .. }
                     if method == Method::ToolsCall
                         && !payload.relisted
-                        && json::member(line, error, "code").and_then(|code| json::as_i64(code.of(line)))
-                            == Some(HEADER_MISMATCH) =>
+                        && headers::were_refused(line, error) =>
                 {
                     // Refused for its headers, so nothing ran; the list says what they should be.
                     let first = inner.marked.waiting.is_empty();
