@@ -368,7 +368,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(20);
         while !holders(&path).is_empty() {
             assert!(Instant::now() < until);
-            std::thread::yield_now();
+            thread::yield_now();
         }
         assert_eq!(noted(&path), Some(me.clone()));
         assert_eq!(is_open_in(&path, me.pid), Some(false));
