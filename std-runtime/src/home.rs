@@ -284,6 +284,18 @@ impl Home {
         self.session(name).join("state.json")
     }
 
+    /// What a session's server offered when it ran last.
+    #[must_use]
+    pub fn snapshot_file(&self, name: &SessionName) -> PathBuf {
+        self.session(name).join("snapshot.json")
+    }
+
+    /// What happened to a session: a line for each change.
+    #[must_use]
+    pub fn life_file(&self, name: &SessionName) -> PathBuf {
+        self.session(name).join("life.jsonl")
+    }
+
     /// The pinned values of a session, secrets included.
     #[must_use]
     pub fn credentials_file(&self, name: &SessionName) -> PathBuf {

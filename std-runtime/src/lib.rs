@@ -15,6 +15,7 @@ pub mod log;
 pub mod process;
 pub mod record;
 pub mod remote;
+pub mod snapshot;
 pub mod suggest;
 mod sys;
 pub mod wait;

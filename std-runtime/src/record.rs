@@ -402,14 +402,19 @@ fn defect(error: &serde_json::Error) -> String {
 
 /// Replaces a file by one JSON document: readers see the old one or the new one, never a part.
 pub(crate) fn write<T: Document>(path: &Path, record: &T, durability: Durability) -> Result<(), RecordError> {
+    let mut bytes = serde_json::to_vec(record).map_err(|e| HomeError::io("write", path, e.into()))?;
+    bytes.push(b'\n');
+    Ok(replace(path, &bytes, durability)?)
+}
+
+/// Replaces a file: readers see the old content or the new one, never a part.
+pub(crate) fn replace(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), HomeError> {
     let refused = |e: io::Error| HomeError::io("write", path, e);
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut bytes = serde_json::to_vec(record).map_err(|e| refused(e.into()))?;
-    bytes.push(b'\n');
     // Created 0600.
     let mut file =
         tempfile::Builder::new().prefix(".new-").tempfile_in(directory).map_err(|e| refused(plain(e)))?;
-    file.write_all(&bytes).map_err(|e| refused(plain(e)))?;
+    file.write_all(bytes).map_err(|e| refused(plain(e)))?;
     if durability == Durability::Synced {
         file.as_file().sync_all().map_err(refused)?;
     }
