@@ -117,6 +117,11 @@ pub(crate) enum Command {
     Clean {
         all: bool,
     },
+    /// `import`; no files: wherever servers are usually kept.
+    Import {
+        files: Vec<PathBuf>,
+        yes: bool,
+    },
     Demo,
     DemoServer,
     /// Help or the version: text for stdout.
@@ -471,6 +476,10 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
     }
     match verb.name {
         "clean" => Ok(Command::Clean { all: matches.contains_id("what") }),
+        "import" => Ok(Command::Import {
+            files: matches.get_many::<String>("files").into_iter().flatten().map(PathBuf::from).collect(),
+            yes: matches.get_flag("yes"),
+        }),
         "demo" => Ok(Command::Demo),
         "demo-server" => Ok(Command::DemoServer),
         "help" => match matches.get_one::<String>("command") {

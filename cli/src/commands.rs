@@ -5,6 +5,7 @@ mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod import;
 mod logging;
 mod logs;
 mod once;
@@ -140,6 +141,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
+        Command::Import { files, yes } => import::import(context, &files, yes),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         // Never within another.

@@ -10,8 +10,8 @@ use drowse_runtime::suggest::nearest;
 mod details;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS,
-    TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS,
+    SUBSCRIBE_DETAILS, TASK_DETAILS,
 };
 
 /// One verb of the command line.
@@ -276,6 +276,18 @@ pub(crate) const VERBS: &[Verb] = &[
         usage: "[all]",
         details: "`clean all` closes and removes every session.",
         build: |command| command.arg(positional("what", "all: every session").value_parser(["all"])),
+    },
+    Verb {
+        name: "import",
+        session: Session::None,
+        about: "Make sessions of the servers that MCP hosts and mcpc know; shows first what it will do",
+        usage: "[--yes] [file]…",
+        details: IMPORT_DETAILS,
+        build: |command| {
+            command
+                .arg(positional("files", "Files with mcpServers, or mcpc's sessions.json").num_args(0..))
+                .arg(switch("yes", Some('y'), "Do it without asking"))
+        },
     },
     Verb {
         name: "demo",

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
 
 mod verbs {
+    mod import;
     mod offers;
     mod once;
 }

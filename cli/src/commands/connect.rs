@@ -187,7 +187,8 @@ impl Names {
     }
 }
 
-fn same(record: &SessionRecord, target: &WantedTarget, cwd: &Path) -> bool {
+/// Whether a session is on this target.
+pub(super) fn same(record: &SessionRecord, target: &WantedTarget, cwd: &Path) -> bool {
     match (&record.target, target) {
         (Recorded::Entry { file, entry }, WantedTarget::Entry { file: wanted_file, entry: wanted_entry }) => {
             entry == wanted_entry && same_file(file, wanted_file)

@@ -98,3 +98,11 @@ earlier that runs is told `emergency`, the least that can be said.
 
 Messages go to `drowse @name logs`, and to stderr of a command with --verbose, while that is under way (without a level: \
 from info on).";
+
+pub(super) const IMPORT_DETAILS: &str = "\
+Without a file it looks where hosts keep their servers (Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Gemini
+CLI, .mcp.json here), and at mcpc's sessions. Nothing is started, and the files are not changed. An entry of a file
+becomes a session on that entry, so that an edit takes effect at its next restart; a session of mcpc keeps its name, its
+environment and those headers whose values are in a file.
+
+Without a terminal to ask on, nothing is done unless --yes is given.";
