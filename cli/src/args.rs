@@ -122,6 +122,10 @@ pub(crate) enum Command {
         files: Vec<PathBuf>,
         yes: bool,
     },
+    /// `shell`, on a session or on all.
+    Shell {
+        session: Option<SessionName>,
+    },
     Demo,
     DemoServer,
     /// Help or the version: text for stdout.
@@ -418,6 +422,9 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
     let output = || matches.get_one::<String>("output").map(PathBuf::from);
     if verb.name == "connect" {
         return connect::read(session, matches).map(|connect| Command::Connect(Box::new(connect)));
+    }
+    if verb.name == "shell" {
+        return Ok(Command::Shell { session });
     }
     if let Some(session) = session {
         return Ok(match verb.name {

@@ -14,6 +14,7 @@ mod prompts;
 mod resources;
 mod serve;
 mod sessions;
+mod shell;
 mod subscribe;
 mod sync;
 mod tasks;
@@ -142,6 +143,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Clean { all } => sessions::clean(context, all),
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
         Command::Import { files, yes } => import::import(context, &files, yes),
+        Command::Shell { session } => shell::shell(context, session),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         // Never within another.

@@ -11,7 +11,7 @@ mod details;
 
 use details::{
     CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS,
-    SUBSCRIBE_DETAILS, TASK_DETAILS,
+    SHELL_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
 };
 
 /// One verb of the command line.
@@ -278,6 +278,14 @@ pub(crate) const VERBS: &[Verb] = &[
         build: |command| command.arg(positional("what", "all: every session").value_parser(["all"])),
     },
     Verb {
+        name: "shell",
+        session: Session::Optional,
+        about: "Type commands one after the other, with history and completion",
+        usage: "[@name]",
+        details: SHELL_DETAILS,
+        build: |command| command,
+    },
+    Verb {
         name: "import",
         session: Session::None,
         about: "Make sessions of the servers that MCP hosts and mcpc know; shows first what it will do",
@@ -353,8 +361,7 @@ const VALUE_FLAGS: &[&str] = &[
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] =
-    &["grep", "login", "logout", "shell", "serve", "dev", "enable", "disable", "set"];
+const LATER_VERBS: &[&str] = &["grep", "login", "logout", "serve", "dev", "enable", "disable", "set"];
 
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];

@@ -17,7 +17,7 @@ pub(crate) struct Output {
     /// JSON documents instead of text.
     pub(crate) json: bool,
     pub(crate) verbose: bool,
-    max_chars: Option<usize>,
+    pub(crate) max_chars: Option<usize>,
 }
 
 /// The few colours in use. The default is no colour.

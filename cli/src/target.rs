@@ -141,7 +141,7 @@ fn here(file: &Path) -> String {
 }
 
 /// The words of a command line, split at white space; quotes and backslashes as in a shell, which is not asked.
-fn command_line(line: &str) -> Option<Vec<String>> {
+pub(crate) fn command_line(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = line.chars();

@@ -106,3 +106,12 @@ becomes a session on that entry, so that an edit takes effect at its next restar
 environment and those headers whose values are in a file.
 
 Without a terminal to ask on, nothing is done unless --yes is given.";
+
+pub(super) const SHELL_DETAILS: &str = "\
+Each line is a command, without `drowse`: tools-list, @other ping, connect … With a session, lines are about that one
+unless they name another. Beside commands there are: use @name (lines are about that session from now on; use: about
+none), exit, and help. Ctrl-C ends the command that runs, Ctrl-D the shell.
+
+The last 1000 lines are kept in the file `history` beside the sessions, without those that hold a header (-H), a variable
+(--env), or begin with a space. If standard input is not a terminal, its lines are carried out up to the first that
+fails, whose exit status is the shell's.";
