@@ -5,4 +5,5 @@ mod verbs {
     mod import;
     mod offers;
     mod once;
+    mod shell;
 }

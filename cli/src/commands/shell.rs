@@ -17,7 +17,7 @@ use drowse_runtime::home::SessionName;
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;
 use rustyline::history::{FileHistory, History as _};
-use rustyline::{Config, Editor};
+use rustyline::{Behavior, Config, Editor};
 use signal_hook::consts::SIGINT;
 
 use super::{Context, Status};
@@ -102,7 +102,8 @@ impl Shell {
         let refused = |error: ReadlineError| {
             Failure::new(Exit::Usage, "terminal", format!("cannot use this terminal: {error}"))
         };
-        let config = Config::builder().auto_add_history(false).build();
+        // The terminal itself: standard output is for what commands print.
+        let config = Config::builder().auto_add_history(false).behavior(Behavior::PreferTerm).build();
         let mut editor: Editor<(), FileHistory> = Editor::with_config(config).map_err(refused)?;
         editor.set_max_history_size(HISTORY).map_err(refused)?;
         let file = history_file()?;
