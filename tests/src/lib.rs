@@ -4,4 +4,5 @@ pub mod conformance;
 pub mod fixture;
 pub mod harness;
 pub mod race;
+pub mod soak;
 pub mod wake_model;
