@@ -14,6 +14,7 @@
 //! `unevaluatedProperties` and `unevaluatedItems` are about.
 
 mod addresses;
+mod pattern;
 mod seen;
 mod uri;
 mod values;
@@ -22,7 +23,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ptr;
 
-use regex_lite::{Regex, RegexBuilder};
+use regex_lite::Regex;
 use serde_json::{Map, Value as Json};
 
 use self::addresses::{Addresses, Dialect, Target};
@@ -45,9 +46,8 @@ const FUEL: usize = 500_000;
 const DEPTH: usize = 300;
 /// The most problems that are told.
 const PROBLEMS: usize = 5;
-/// The longest text that a pattern is tried on, in bytes, and what a compiled pattern may take.
+/// The longest text that a pattern is tried on, in bytes.
 const PATTERN_TEXT: usize = 4096;
-const PATTERN_SIZE: usize = 1 << 16;
 
 /// Checks `value`, a JSON text.
 pub(crate) fn check(schema: &Json, value: &str) -> Checked {
@@ -252,9 +252,7 @@ impl<'s> Check<'s> {
         }
         self.spend(1 + 8 * text.len() + pattern.len())?;
         let mut patterns = self.patterns.borrow_mut();
-        let regex = patterns
-            .entry(pattern)
-            .or_insert_with(|| RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().ok());
+        let regex = patterns.entry(pattern).or_insert_with(|| pattern::compile(pattern));
         if regex.is_none() {
             self.unsure.set(true);
         }
