@@ -1,22 +1,33 @@
 //! Whether a value fits a schema, and what does not.
 //!
-//! JSON Schema 2020-12, and the drafts before it where a schema names one. It is written here, and not taken from a
-//! crate, for what it does *not* do: no regular work of a command pays for it, a schema is used as it stands, without
-//! being compiled, and each step is counted, so that no schema can take for ever, or all of the stack.
+//! JSON Schema 2020-12, all of its core, applicator, unevaluated and validation vocabularies within one document, and the
+//! drafts before it where a schema names one. It is written here, and not taken from a crate, for what it does *not* do: no
+//! regular work of a command pays for it, a schema is used as it stands, without being compiled, and each step is counted,
+//! so that no schema can take for ever, or all of the stack.
 //!
-//! A check is a service to who types; the server has the last word. So nothing that a schema refers to is fetched, what
-//! is malformed or unknown counts as fitting, as do `format`, `unevaluatedItems` and `unevaluatedProperties`, and where
-//! no answer can be had it is [`Checked::Not`].
+//! A check is a service to who types; the server has the last word. So nothing that a schema refers to is fetched, not
+//! even a metaschema, what is malformed or unknown counts as fitting, and where no answer can be had it is
+//! [`Checked::Not`]. `format` is not looked at: 2020-12 has it as an annotation, which says what a value is meant to be and
+//! refuses none, and so are `contentEncoding` and its kind.
+//!
+//! What a schema says here is judged in [`values`]; where references lead is known to [`addresses`]; [`seen`] is what
+//! `unevaluatedProperties` and `unevaluatedItems` are about.
 
-use std::cell::{Cell, RefCell};
+mod addresses;
+mod pattern;
+mod seen;
+mod uri;
+mod values;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ptr;
 
-use drowse_runtime::suggest::nearest;
-use regex_lite::{Regex, RegexBuilder};
+use regex_lite::Regex;
 use serde_json::{Map, Value as Json};
 
-use super::coerce::{is_of, local, same};
+use self::addresses::{Addresses, Dialect, Target};
+use self::seen::Seen;
 use super::problem::{Place, Problem, What, head};
 
 /// How a check came out.
@@ -35,36 +46,34 @@ const FUEL: usize = 500_000;
 const DEPTH: usize = 300;
 /// The most problems that are told.
 const PROBLEMS: usize = 5;
-/// The longest text that a pattern is tried on, in bytes, and what a compiled pattern may take.
+/// The longest text that a pattern is tried on, in bytes.
 const PATTERN_TEXT: usize = 4096;
-const PATTERN_SIZE: usize = 1 << 16;
 
 /// Checks `value`, a JSON text.
 pub(crate) fn check(schema: &Json, value: &str) -> Checked {
     let Ok(value) = serde_json::from_str::<Json>(value) else {
-        return Checked::Not("the value is too deep".to_owned());
+        return Checked::Not("the value is too deep, or has a number beyond all bounds".to_owned());
     };
-    let draft = schema["$schema"].as_str().unwrap_or_default();
-    if !draft.is_empty() && !draft.contains("json-schema.org") {
-        return Checked::Not("it is of a kind of its own".to_owned());
-    }
+    judge(schema, &value, &Cell::new(FUEL))
+}
+
+/// Checks `value` with so much `fuel`.
+fn judge(schema: &Json, value: &Json, fuel: &Cell<usize>) -> Checked {
+    let Some(dialect) = Dialect::of(schema) else { return Checked::Not(Stop::Kind.to_string()) };
     let check = Check {
         root: schema,
-        ref_stands_alone: ["draft-03", "draft-04", "draft-06", "draft-07"]
-            .iter()
-            .any(|old| draft.contains(old)),
-        fuel: Cell::new(FUEL),
+        dialect,
+        addresses: OnceCell::new(),
+        fuel,
         patterns: RefCell::new(HashMap::new()),
         unsure: Cell::new(false),
     };
-    let mut problems = Problems::default();
-    match check.apply(schema, &value, &Place::Root, DEPTH, &mut problems) {
-        Err(Stop::TooComplex) => Checked::Not("it is too complex".to_owned()),
-        Err(Stop::Elsewhere(reference)) => {
-            Checked::Not(format!("it refers to {reference}, and only what is in it is looked up"))
-        }
-        Ok(()) if problems.0.is_empty() => Checked::Fits,
-        Ok(()) => Checked::Wrong(problems.0.iter().map(Problem::to_string).collect()),
+    let scope = Scope { resource: 0, dialect, outer: None };
+    let mut found = Found::default();
+    match check.apply(schema, value, At { place: &Place::Root, scope, depth: DEPTH }, &mut found) {
+        Err(stop) => Checked::Not(stop.to_string()),
+        Ok(()) if found.problems.is_empty() => Checked::Fits,
+        Ok(()) => Checked::Wrong(found.problems.iter().map(Problem::to_string).collect()),
     }
 }
 
@@ -73,89 +82,166 @@ pub(crate) fn check(schema: &Json, value: &str) -> Checked {
 enum Stop {
     TooComplex,
     Elsewhere(String),
+    Kind,
 }
 
-/// The first few problems. What is full is as good as all.
-#[derive(Debug, Default)]
-struct Problems(Vec<Problem>);
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooComplex => f.write_str("it is too complex"),
+            Self::Elsewhere(reference) => {
+                write!(f, "it refers to {reference}, and only what is in it is looked up")
+            }
+            Self::Kind => f.write_str("it is of a kind of its own"),
+        }
+    }
+}
 
-impl Problems {
+type Done = Result<(), Stop>;
+
+/// What came of a schema, or of several, at a value.
+#[derive(Debug, Default)]
+struct Found {
+    /// The first few. What is full is as good as all.
+    problems: Vec<Problem>,
+    /// What has been judged of the value, where somebody wants to know it. Worth nothing where there are problems.
+    seen: Option<Seen>,
+}
+
+impl Found {
     fn add(&mut self, place: &Place<'_>, what: What) {
         if !self.is_full() {
-            self.0.push(Problem { place: place.to_string(), what });
+            self.problems.push(Problem { place: place.to_string(), what });
         }
     }
 
     fn is_full(&self) -> bool {
-        self.0.len() >= PROBLEMS
+        self.problems.len() >= PROBLEMS
     }
+
+    fn mark(&mut self, index: usize) {
+        if let Some(seen) = &mut self.seen {
+            seen.mark(index);
+        }
+    }
+
+    /// Takes over what another schema has judged of the same value.
+    fn add_seen(&mut self, other: Option<&Seen>) {
+        if let (Some(seen), Some(other)) = (&mut self.seen, other) {
+            seen.add(other);
+        }
+    }
+}
+
+/// The resources on the way to a schema, the innermost first: where a `$dynamicRef` looks.
+#[derive(Debug, Clone, Copy)]
+struct Scope<'a> {
+    resource: usize,
+    dialect: Dialect,
+    outer: Option<&'a Self>,
+}
+
+/// Where a schema is applied.
+#[derive(Debug, Clone, Copy)]
+struct At<'a> {
+    place: &'a Place<'a>,
+    scope: Scope<'a>,
+    depth: usize,
 }
 
 /// One check.
 struct Check<'s> {
     root: &'s Json,
-    /// Up to draft 7, what stands beside a `$ref` does not count.
-    ref_stands_alone: bool,
-    fuel: Cell<usize>,
+    dialect: Dialect,
+    /// Made when something needs it; `None`: there are too many.
+    addresses: OnceCell<Option<Addresses<'s>>>,
+    fuel: &'s Cell<usize>,
     patterns: RefCell<HashMap<&'s str, Option<Regex>>>,
     /// Something counted as fitting that was not looked at. What fits then may not, so that its opposite is no problem.
     unsure: Cell<bool>,
 }
 
-type Done = Result<(), Stop>;
-
 impl<'s> Check<'s> {
-    fn apply(
-        &self,
-        schema: &'s Json,
-        value: &Json,
-        place: &Place<'_>,
-        depth: usize,
-        problems: &mut Problems,
-    ) -> Done {
+    fn apply(&self, schema: &'s Json, value: &Json, at: At<'_>, found: &mut Found) -> Done {
         self.spend(1)?;
-        let depth = depth.checked_sub(1).ok_or(Stop::TooComplex)?;
+        let depth = at.depth.checked_sub(1).ok_or(Stop::TooComplex)?;
         let members = match schema {
             Json::Object(members) => members,
             Json::Bool(false) => {
-                problems.add(place, What::NotAllowed);
+                found.add(at.place, What::NotAllowed);
                 return Ok(());
             }
             _ => return Ok(()),
         };
-        // References in a part with an address of its own are about that part.
-        if members.get("$id").is_some_and(Json::is_string) && !ptr::eq(schema, self.root) {
-            return Err(Stop::Elsewhere(members["$id"].to_string()));
-        }
-        if let Some(reference) = ["$dynamicRef", "$recursiveRef"].iter().find_map(|key| members.get(*key)) {
-            return Err(Stop::Elsewhere(reference.to_string()));
-        }
-        if let Some(reference) = members.get("$ref").filter(|reference| reference.is_string()) {
-            let target = local(self.root, reference).ok_or_else(|| Stop::Elsewhere(reference.to_string()))?;
-            self.apply(target, value, place, depth, problems)?;
-            if self.ref_stands_alone {
-                return Ok(());
-            }
-        }
-        if ["unevaluatedItems", "unevaluatedProperties"].iter().any(|keyword| members.contains_key(*keyword))
+        let mut scope = at.scope;
+        if !ptr::eq(schema, self.root)
+            && let Some(id) = scope.dialect.own_address(schema)
         {
-            self.unsure.set(true);
+            // Unknown is what is not where schemas are, or has an address that is none.
+            let resource = self.addresses()?.starts(schema).ok_or_else(|| Stop::Elsewhere(id.to_owned()))?;
+            scope = self.enter(resource, &at.scope)?;
         }
-        let here = Here { check: self, members, value, place, depth };
-        here.itself(problems)?;
-        here.alternatives(problems)?;
-        match value {
-            Json::String(text) => here.text(text, problems),
-            Json::Number(_) => here.number(problems),
-            Json::Array(items) => here.items(items, problems),
-            Json::Object(object) => here.object(object, problems),
-            _ => Ok(()),
+        let here = Here { check: self, members, value, at: At { scope, depth, ..at } };
+        let modern = !matches!(scope.dialect, Dialect::Old | Dialect::Oldest);
+        let is_there = |keyword: &&str| members.contains_key(*keyword);
+        let rest = match value {
+            Json::Array(_) => Some("unevaluatedItems").filter(is_there),
+            Json::Object(_) => Some("unevaluatedProperties").filter(is_there),
+            _ => None,
+        };
+        let Some(rest) = rest.filter(|_| modern) else {
+            // The word of a later draft; whether it was meant is open.
+            self.unsure.set(self.unsure.get() || rest.is_some());
+            return here.all(found).map(drop);
+        };
+        // Only what this schema and those in it have judged counts, not what stands beside it.
+        let seen = Seen::none_of(value);
+        self.spend(seen.cost())?;
+        let mut own = Found { problems: std::mem::take(&mut found.problems), seen: Some(seen) };
+        // Nothing is known of what a schema has seen that does not fit; that is what is wrong then.
+        if here.all(&mut own)? {
+            here.unevaluated(rest, &mut own)?;
         }
+        found.problems = own.problems;
+        found.add_seen(own.seen.as_ref());
+        Ok(())
     }
 
     fn spend(&self, steps: usize) -> Done {
         self.fuel.set(self.fuel.get().checked_sub(steps).ok_or(Stop::TooComplex)?);
         Ok(())
+    }
+
+    fn addresses(&self) -> Result<&Addresses<'s>, Stop> {
+        let all = self.addresses.get_or_init(|| Addresses::of(self.root, self.dialect));
+        all.as_ref().ok_or(Stop::TooComplex)
+    }
+
+    /// The scope within a resource; the same where it is that already.
+    fn enter<'a>(&self, resource: usize, scope: &'a Scope<'a>) -> Result<Scope<'a>, Stop> {
+        if resource == scope.resource {
+            return Ok(*scope);
+        }
+        let dialect = self.addresses()?.dialect(resource).ok_or(Stop::Kind)?;
+        Ok(Scope { resource, dialect, outer: Some(scope) })
+    }
+
+    /// Where a reference leads.
+    fn follow(&self, reference: &str, scope: &Scope<'_>, dynamic: bool) -> Result<Target<'s>, Stop> {
+        self.spend(reference.len())?;
+        let addresses = self.addresses()?;
+        let found = addresses.find(scope.resource, reference);
+        let (mut target, anchor) = found.ok_or_else(|| Stop::Elsewhere(reference.to_owned()))?;
+        if let Some(name) = anchor.filter(|_| dynamic) {
+            // The outermost resource that has the anchor as well.
+            let mut looked = Some(scope);
+            while let Some(Scope { resource, outer, .. }) = looked {
+                self.spend(1)?;
+                target = addresses.dynamic(*resource, name).unwrap_or(target);
+                looked = *outer;
+            }
+        }
+        Ok(target)
     }
 
     /// Whether a pattern is found; so it is where it cannot be tried. (ECMAScript has a few that are not known here.)
@@ -164,15 +250,46 @@ impl<'s> Check<'s> {
             self.unsure.set(true);
             return Ok(true);
         }
-        self.spend(8 * text.len() + pattern.len())?;
+        self.spend(1 + 8 * text.len() + pattern.len())?;
         let mut patterns = self.patterns.borrow_mut();
-        let regex = patterns
-            .entry(pattern)
-            .or_insert_with(|| RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().ok());
+        let regex = patterns.entry(pattern).or_insert_with(|| pattern::compile(pattern));
         if regex.is_none() {
             self.unsure.set(true);
         }
         Ok(regex.as_ref().is_none_or(|regex| regex.is_match(text)))
+    }
+
+    /// Whether two values are the same: 1.0 is 1.
+    fn same(&self, a: &Json, b: &Json) -> Result<bool, Stop> {
+        self.spend(1)?;
+        Ok(match (a, b) {
+            (Json::Number(x), Json::Number(y)) => {
+                values::compare(x, y).is_some_and(std::cmp::Ordering::is_eq)
+            }
+            (Json::String(x), Json::String(y)) => {
+                self.spend(x.len().min(y.len()) / 64)?;
+                x == y
+            }
+            (Json::Array(x), Json::Array(y)) if x.len() == y.len() => {
+                for (x, y) in x.iter().zip(y) {
+                    if !self.same(x, y)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (Json::Object(x), Json::Object(y)) if x.len() == y.len() => {
+                for (key, x) in x {
+                    let Some(y) = y.get(key) else { return Ok(false) };
+                    if !self.same(x, y)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (Json::Array(_), _) | (Json::Object(_), _) => false,
+            _ => a == b,
+        })
     }
 }
 
@@ -181,8 +298,7 @@ struct Here<'a, 's> {
     check: &'a Check<'s>,
     members: &'s Map<String, Json>,
     value: &'a Json,
-    place: &'a Place<'a>,
-    depth: usize,
+    at: At<'a>,
 }
 
 impl<'s> Here<'_, 's> {
@@ -198,109 +314,145 @@ impl<'s> Here<'_, 's> {
         self.get(keyword).and_then(Json::as_object)
     }
 
-    /// A limit that is a whole number.
-    fn count(&self, keyword: &str) -> Option<usize> {
-        let limit = self.get(keyword)?.as_f64().filter(|limit| *limit >= 0.0)?;
-        Some(limit.min(1e15) as usize)
+    /// Everything that the schema says, but of what is left over; whether the other schemas for the value as a whole fit.
+    fn all(&self, found: &mut Found) -> Result<bool, Stop> {
+        let before = found.problems.len();
+        if let Some(reference) = self.get("$recursiveRef") {
+            return Err(Stop::Elsewhere(reference.to_string()));
+        }
+        for keyword in ["$ref", "$dynamicRef"] {
+            let Some(Json::String(reference)) = self.get(keyword) else { continue };
+            let dynamic = keyword == "$dynamicRef";
+            if dynamic && self.at.scope.dialect != Dialect::Draft2020 {
+                return Err(Stop::Elsewhere(reference.clone()));
+            }
+            let target = self.check.follow(reference, &self.at.scope, dynamic)?;
+            let scope = self.check.enter(target.resource, &self.at.scope)?;
+            self.check.apply(target.schema, self.value, At { scope, ..self.at }, found)?;
+            if self.at.scope.dialect.ref_stands_alone() {
+                return Ok(true);
+            }
+        }
+        self.itself(found)?;
+        self.alternatives(found)?;
+        let fit = found.problems.len() == before;
+        match self.value {
+            Json::String(text) => self.text(text, found),
+            Json::Number(number) => self.number(number, found),
+            Json::Array(items) => self.items(items, found),
+            Json::Object(object) => self.object(object, found),
+            _ => Ok(()),
+        }?;
+        Ok(fit)
     }
 
-    fn in_place(&self, schema: &'s Json, problems: &mut Problems) -> Done {
-        self.check.apply(schema, self.value, self.place, self.depth, problems)
+    fn in_place(&self, schema: &'s Json, found: &mut Found) -> Done {
+        self.check.apply(schema, self.value, self.at, found)
     }
 
-    fn part(&self, schema: &'s Json, value: &Json, place: &Place<'_>, problems: &mut Problems) -> Done {
-        self.check.apply(schema, value, place, self.depth, problems)
+    /// Applies a schema to a part of the value, or to its name.
+    fn part(&self, schema: &'s Json, value: &Json, place: &Place<'_>, found: &mut Found) -> Done {
+        // What is judged of a part is nothing that is judged of the whole.
+        let seen = found.seen.take();
+        let done = self.check.apply(schema, value, At { place, ..self.at }, found);
+        found.seen = seen;
+        done
     }
 
-    /// Whether the value fits another schema; `None` where that is not sure.
-    fn surely_fits(&self, schema: &'s Json) -> Result<Option<bool>, Stop> {
+    /// What comes of another schema, for who has to choose; what it has seen only if that is asked for.
+    fn tried(&self, schema: &'s Json, seen: bool) -> Result<Found, Stop> {
+        let seen = seen.then(|| Seen::none_of(self.value));
+        self.check.spend(seen.as_ref().map_or(0, Seen::cost))?;
+        let mut found = Found { problems: Vec::new(), seen };
+        self.in_place(schema, &mut found)?;
+        Ok(found)
+    }
+
+    /// Whether the value fits another schema; `None` where that is not sure. Then nobody may build on it.
+    fn surely_fits(&self, schema: &'s Json, found: &mut Found) -> Result<Option<bool>, Stop> {
         let before = self.check.unsure.replace(false);
-        let fits = self.tried(schema)?.is_empty();
-        let unsure = self.check.unsure.replace(before);
+        let tried = self.tried(schema, found.seen.is_some())?;
+        let (fits, unsure) = (tried.problems.is_empty(), self.check.unsure.get());
+        // What does not fit does not, whatever else was not looked at.
+        self.check.unsure.set(before || (fits && unsure));
+        if fits {
+            found.add_seen(tried.seen.as_ref());
+        }
         Ok(if fits && unsure { None } else { Some(fits) })
     }
 
-    /// Why the value does not fit another schema; nothing if it does.
-    fn tried(&self, schema: &'s Json) -> Result<Vec<Problem>, Stop> {
-        let mut problems = Problems::default();
-        self.in_place(schema, &mut problems)?;
-        Ok(problems.0)
-    }
-
-    fn wrong(&self, problems: &mut Problems, text: String) {
-        problems.add(self.place, What::Said(text));
-    }
-
-    /// Types and single values.
-    fn itself(&self, problems: &mut Problems) -> Done {
-        let mut expected = BTreeSet::new();
-        if let Some(kind) = self.get("type").filter(|kind| !is_of(kind, self.value)) {
-            let kinds = kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice);
-            expected.extend(kinds.iter().filter_map(Json::as_str).map(str::to_owned));
-        } else if let Some(values) = self.list("enum") {
-            self.check.spend(values.len())?;
-            if values.is_empty() {
-                problems.add(self.place, What::NotAllowed);
-            } else if !values.iter().any(|value| same(value, self.value)) {
-                expected.extend(values.iter().take(50).map(head));
-            }
-        } else if let Some(value) = self.get("const").filter(|value| !same(value, self.value)) {
-            expected.insert(head(value));
-        }
-        if !expected.is_empty() {
-            problems.add(self.place, What::Expected { value: head(self.value), expected });
-        }
-        Ok(())
-    }
-
-    fn alternatives(&self, problems: &mut Problems) -> Done {
+    fn alternatives(&self, found: &mut Found) -> Done {
+        let seen = found.seen.is_some();
         for schema in self.list("allOf").into_iter().flatten() {
-            self.in_place(schema, problems)?;
+            self.in_place(schema, found)?;
         }
         if let Some(any) = self.list("anyOf").filter(|any| !any.is_empty()) {
             let mut tried = Vec::with_capacity(any.len());
+            let mut fits = false;
             for schema in any {
-                let why = self.tried(schema)?;
-                if why.is_empty() {
-                    tried.clear();
-                    break;
+                let one = self.tried(schema, seen)?;
+                if one.problems.is_empty() {
+                    fits = true;
+                    found.add_seen(one.seen.as_ref());
+                    // The others may have seen more.
+                    if !seen {
+                        break;
+                    }
+                } else if !fits {
+                    tried.push(one.problems);
                 }
-                tried.push(why);
             }
-            self.none_of(tried, problems);
+            if !fits {
+                self.none_of(tried, found);
+            }
         }
         if let Some(one) = self.list("oneOf").filter(|one| !one.is_empty()) {
             let before = self.check.unsure.replace(false);
-            let tried = one.iter().map(|schema| self.tried(schema)).collect::<Result<Vec<_>, _>>()?;
-            match tried.iter().filter(|why| why.is_empty()).count() {
-                0 => self.none_of(tried, problems),
+            let (mut tried, mut fits) = (Vec::with_capacity(one.len()), 0);
+            for schema in one {
+                let one = self.tried(schema, seen)?;
+                if one.problems.is_empty() {
+                    fits += 1;
+                    found.add_seen(one.seen.as_ref());
+                } else {
+                    tried.push(one.problems);
+                }
+            }
+            match fits {
+                0 => self.none_of(tried, found),
                 1 => {}
                 _ if self.check.unsure.get() => {}
-                _ => self.wrong(problems, "fits more than one of the alternatives".to_owned()),
+                _ => self.wrong(found, "fits more than one of the alternatives".to_owned()),
             }
             self.check.unsure.set(self.check.unsure.get() || before);
         }
-        if let Some(not) = self.get("not")
-            && self.surely_fits(not)? == Some(true)
-        {
-            problems.add(self.place, What::NotAllowed);
+        if let Some(not) = self.get("not") {
+            let mut nothing = Found::default();
+            if self.surely_fits(not, &mut nothing)? == Some(true) {
+                found.add(self.at.place, What::NotAllowed);
+            }
         }
         if let Some(condition) = self.get("if") {
-            let then = self.surely_fits(condition)?.map(|fits| if fits { "then" } else { "else" });
-            if let Some(schema) = then.and_then(|then| self.get(then)) {
-                self.in_place(schema, problems)?;
+            match self.surely_fits(condition, found)? {
+                Some(fits) => {
+                    if let Some(schema) = self.get(if fits { "then" } else { "else" }) {
+                        self.in_place(schema, found)?;
+                    }
+                }
+                // Either of them might have seen anything.
+                None => found.seen.iter_mut().for_each(Seen::mark_all),
             }
+        }
+        if let Json::Object(object) = self.value {
+            self.dependents(object, found)?;
         }
         Ok(())
     }
 
     /// Says why none of some alternatives fits: what all of them want, or what is wrong with the only one that is of
     /// the right kind.
-    fn none_of(&self, tried: Vec<Vec<Problem>>, problems: &mut Problems) {
-        if tried.is_empty() {
-            return;
-        }
-        let place = self.place.to_string();
+    fn none_of(&self, tried: Vec<Vec<Problem>>, found: &mut Found) {
+        let place = self.at.place.to_string();
         let kinds = |why: &Vec<Problem>| match why.as_slice() {
             [Problem { place: at, what: What::Expected { expected, .. } }] if *at == place => {
                 Some(expected.clone())
@@ -310,168 +462,55 @@ impl<'s> Here<'_, 's> {
         let expected: BTreeSet<String> = tried.iter().filter_map(kinds).flatten().collect();
         let mut close: Vec<Vec<Problem>> = tried.into_iter().filter(|why| kinds(why).is_none()).collect();
         match (close.pop(), close.is_empty()) {
-            (None, _) => problems.add(self.place, What::Expected { value: head(self.value), expected }),
+            (None, _) => found.add(self.at.place, What::Expected { value: head(self.value), expected }),
             (Some(only), true) => {
-                let room = PROBLEMS.saturating_sub(problems.0.len());
-                problems.0.extend(only.into_iter().take(room));
+                let room = PROBLEMS.saturating_sub(found.problems.len());
+                found.problems.extend(only.into_iter().take(room));
             }
-            (Some(_), false) => self.wrong(problems, "fits none of the alternatives".to_owned()),
+            (Some(_), false) => self.wrong(found, "fits none of the alternatives".to_owned()),
         }
     }
 
-    fn text(&self, text: &str, problems: &mut Problems) -> Done {
-        self.check.spend(text.len() / 64)?;
-        let length = || text.chars().count();
-        if let Some(limit) = self.count("minLength").filter(|limit| length() < *limit) {
-            self.wrong(problems, format!("is too short, at least {limit} characters are expected"));
-        }
-        if let Some(limit) = self.count("maxLength").filter(|limit| length() > *limit) {
-            self.wrong(problems, format!("is too long, at most {limit} characters are expected"));
-        }
-        if let Some(pattern) = self.get("pattern").and_then(Json::as_str)
-            && !self.check.matches(pattern, text)?
-        {
-            self.wrong(problems, format!("is {}, which does not match {pattern}", head(self.value)));
-        }
-        Ok(())
-    }
-
-    fn number(&self, problems: &mut Problems) -> Done {
-        let Some(number) = self.value.as_f64() else { return Ok(()) };
-        let limit = |keyword: &str| self.get(keyword).and_then(Json::as_f64);
-        // Draft 4 has a switch there.
-        let switched = |keyword: &str| self.get(keyword) == Some(&Json::Bool(true));
-        for (limit, fits, words) in [
-            (limit("minimum"), (|a, b| a >= b) as fn(f64, f64) -> bool, "at least"),
-            (limit("maximum"), |a, b| a <= b, "at most"),
-            (limit("exclusiveMinimum"), |a, b| a > b, "more than"),
-            (limit("exclusiveMaximum"), |a, b| a < b, "less than"),
-            (limit("minimum").filter(|_| switched("exclusiveMinimum")), |a, b| a > b, "more than"),
-            (limit("maximum").filter(|_| switched("exclusiveMaximum")), |a, b| a < b, "less than"),
-        ] {
-            if let Some(limit) = limit.filter(|limit| !fits(number, *limit)) {
-                self.wrong(problems, format!("is {}, but {words} {limit} is expected", self.value));
-            }
-        }
-        if let Some(step) = limit("multipleOf").filter(|step| *step > 0.0) {
-            let steps = number / step;
-            // As near as floating point tells: 0.3 is a multiple of 0.1.
-            if steps.is_finite() && (steps - steps.round()).abs() > 1e-9 * steps.abs().max(1.0) {
-                self.wrong(problems, format!("is {}, which is no multiple of {step}", self.value));
-            }
-        }
-        Ok(())
-    }
-
-    fn items(&self, items: &[Json], problems: &mut Problems) -> Done {
-        let sizes = [("minItems", "too few"), ("maxItems", "too many")];
-        for (keyword, words) in sizes {
-            if let Some(limit) = self.count(keyword)
-                && (if keyword == "minItems" { items.len() < limit } else { items.len() > limit })
-            {
-                let text = format!("has {} items, which is {words}: {keyword} is {limit}", items.len());
-                self.wrong(problems, text);
-            }
-        }
-        let first = self.list("prefixItems").or_else(|| self.list("items"));
-        let rest = if self.list("items").is_some() { self.get("additionalItems") } else { self.get("items") };
-        let first = first.map_or(&[][..], Vec::as_slice);
-        for (index, item) in items.iter().enumerate() {
-            let place = Place::Item(self.place, index);
-            if let Some(schema) = first.get(index).or(rest) {
-                self.part(schema, item, &place, problems)?;
-            }
-            if problems.is_full() {
-                return Ok(());
-            }
-        }
-        if let Some(schema) = self.get("contains") {
-            let mut found = 0;
-            for item in items {
-                let mut why = Problems::default();
-                self.part(schema, item, self.place, &mut why)?;
-                found += usize::from(why.0.is_empty());
-            }
-            let (least, most) = (self.count("minContains").unwrap_or(1), self.count("maxContains"));
-            let most = most.filter(|_| !self.check.unsure.get());
-            if found < least || most.is_some_and(|most| found > most) {
-                self.wrong(problems, format!("has {found} items of a kind of which there must be others"));
-            }
-        }
-        if self.get("uniqueItems") == Some(&Json::Bool(true)) {
-            self.check.spend(items.len().saturating_mul(items.len()) / 2)?;
-            let repeated = items
-                .iter()
-                .enumerate()
-                .find(|(index, item)| items.iter().take(*index).any(|before| same(before, item)));
-            if let Some((_, item)) = repeated {
-                self.wrong(problems, format!("has {} twice", head(item)));
-            }
-        }
-        Ok(())
-    }
-
-    fn object(&self, object: &Map<String, Json>, problems: &mut Problems) -> Done {
-        let required = self.list("required");
-        self.check.spend(required.map_or(0, Vec::len))?;
-        self.require(object, required, problems);
-        for (keyword, fits) in
-            [("minProperties", (|a, b| a >= b) as fn(usize, usize) -> bool), ("maxProperties", |a, b| a <= b)]
-        {
-            if let Some(limit) = self.count(keyword).filter(|limit| !fits(object.len(), *limit)) {
-                self.wrong(problems, format!("has {} members, but {keyword} is {limit}", object.len()));
-            }
-        }
-        let properties = self.map("properties");
-        for (key, value) in object {
-            self.check.spend(1)?;
-            let place = Place::Member(self.place, key);
-            let mut known = false;
-            if let Some(schema) = properties.and_then(|properties| properties.get(key)) {
-                known = true;
-                self.part(schema, value, &place, problems)?;
-            }
-            for (pattern, schema) in self.map("patternProperties").into_iter().flatten() {
-                if self.check.matches(pattern, key)? {
-                    known = true;
-                    self.part(schema, value, &place, problems)?;
-                }
-            }
-            match self.get("additionalProperties").filter(|_| !known) {
-                Some(Json::Bool(false)) => {
-                    let names = properties.into_iter().flatten().map(|(name, _)| name.as_str());
-                    let meant = nearest(key, names.take(1000)).map(str::to_owned);
-                    problems.add(&place, What::Unknown { meant });
-                }
-                Some(schema) => self.part(schema, value, &place, problems)?,
-                None => {}
-            }
-            if let Some(schema) = self.get("propertyNames") {
-                self.part(schema, &Json::String(key.clone()), &place, problems)?;
-            }
-            if problems.is_full() {
-                return Ok(());
-            }
-        }
+    /// What holds where some member is there.
+    fn dependents(&self, object: &Map<String, Json>, found: &mut Found) -> Done {
         for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
-            for (_, dependent) in
-                self.map(keyword).into_iter().flatten().filter(|(key, _)| object.contains_key(*key))
-            {
+            for (key, dependent) in self.map(keyword).into_iter().flatten() {
+                self.check.spend(1)?;
                 match dependent {
-                    Json::Array(names) => self.require(object, Some(names), problems),
-                    schema => self.in_place(schema, problems)?,
+                    _ if !object.contains_key(key) => {}
+                    Json::Array(names) => self.require(object, Some(names), found)?,
+                    schema => self.in_place(schema, found)?,
                 }
             }
         }
         Ok(())
     }
 
-    fn require(&self, object: &Map<String, Json>, names: Option<&Vec<Json>>, problems: &mut Problems) {
-        for name in names.into_iter().flatten().filter_map(Json::as_str) {
-            if !object.contains_key(name) {
-                problems.add(&Place::Member(self.place, name), What::Missing);
+    /// The members or items that nothing has judged.
+    fn unevaluated(&self, keyword: &str, found: &mut Found) -> Done {
+        let Some(schema) = self.get(keyword) else { return Ok(()) };
+        let left = |found: &Found, index| !found.seen.as_ref().is_none_or(|seen| seen.has(index));
+        match self.value {
+            Json::Array(items) => {
+                self.check.spend(items.len() / 8)?;
+                for (index, item) in items.iter().enumerate() {
+                    if left(found, index) {
+                        self.part(schema, item, &Place::Item(self.at.place, index), found)?;
+                    }
+                }
             }
+            Json::Object(object) => {
+                self.check.spend(object.len() / 8)?;
+                for (index, (key, value)) in object.iter().enumerate() {
+                    if left(found, index) {
+                        self.left_over(schema, key, value, found)?;
+                    }
+                }
+            }
+            _ => {}
         }
+        found.seen.iter_mut().for_each(Seen::mark_all);
+        Ok(())
     }
 }
 

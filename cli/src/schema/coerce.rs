@@ -114,7 +114,7 @@ pub(super) fn local<'a>(root: &'a Json, reference: &Json) -> Option<&'a Json> {
 }
 
 /// A URI fragment without its percent signs.
-fn decoded(fragment: &str) -> std::borrow::Cow<'_, str> {
+pub(super) fn decoded(fragment: &str) -> std::borrow::Cow<'_, str> {
     if !fragment.contains('%') {
         return fragment.into();
     }

@@ -66,13 +66,19 @@ pub(super) enum What {
     Said(String),
 }
 
+/// As much of a name as is ever told.
+fn start(name: &str) -> &str {
+    let end = (0..=name.len().min(4 * WORDS)).rev().find(|end| name.is_char_boundary(*end));
+    name.get(..end.unwrap_or(0)).unwrap_or(name)
+}
+
 impl fmt::Display for Place<'_> {
     /// As people write it: `items[0].id`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Member(Self::Root, name) => f.write_str(name),
-            Self::Member(before, name) => write!(f, "{before}.{name}"),
+            Self::Member(Self::Root, name) => f.write_str(start(name)),
+            Self::Member(before, name) => write!(f, "{before}.{}", start(name)),
             Self::Item(before, index) => write!(f, "{before}[{index}]"),
         }
     }

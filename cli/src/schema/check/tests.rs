@@ -1,5 +1,9 @@
 //! Schemas good, odd and hostile.
 
+mod any;
+mod places;
+mod rest;
+
 use std::net::TcpListener;
 
 use serde_json::json;
@@ -149,9 +153,21 @@ fn a_schema_that_cannot_be_used_is_no_obstacle() {
         (json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}), "file:///etc/passwd"),
         (json!({"properties": {"a": {"$ref": "#anchor"}}}), "#anchor"),
         (json!({"properties": {"a": {"$ref": "#/$defs/none"}}}), "#/$defs/none"),
-        (json!({"properties": {"a": {"$id": "https://example.com/"}}}), "https://example.com/"),
+        (json!({"properties": {"a": {"$id": "https://example.com/", "$ref": "b"}}}), "refers to b"),
         (json!({"$dynamicRef": "#x"}), "#x"),
+        (json!({"$recursiveRef": "#"}), "refers to \"#\""),
+        (json!({"$schema": "http://json-schema.org/draft-07/schema#", "$dynamicRef": "#"}), "refers to #"),
+        (json!({"$ref": "https://json-schema.org/draft/2020-12/schema"}), "draft/2020-12/schema"),
         (json!({"$schema": url}), "a kind of its own"),
+        (json!({"properties": {"a": {"$id": "b", "$schema": url}}}), "a kind of its own"),
+        // Two of one name, and a part that nobody would look for a schema in.
+        (json!({"$ref": "#x", "$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}), "#x"),
+        (
+            json!({"$ref": "x", "$defs": {"a": {"$id": "x"}, "b": {"$id": "x", "type": "null"}}}),
+            "refers to x",
+        ),
+        (json!({"$ref": "x", "default": {"$id": "x"}, "$defs": {"$id": "x"}}), "refers to x"),
+        (json!({"$ref": "#/default", "default": {"$id": "x"}}), "refers to x"),
     ] {
         match check(&schema, r#"{"a":1}"#) {
             Checked::Not(said) => assert!(said.contains(why), "{said}"),
@@ -161,7 +177,7 @@ fn a_schema_that_cannot_be_used_is_no_obstacle() {
     // What is not looked at is no reason against its opposite either.
     for (unsure, value) in [
         (json!({"pattern": "(?=x)"}), json!("y")),
-        (json!({"unevaluatedProperties": false}), json!({"a": 1})),
+        (json!({"not": {"not": {"pattern": "(?=x)"}}}), json!("y")),
     ] {
         for (schema, value) in [
             (json!({"not": unsure}), &value),
@@ -172,6 +188,10 @@ fn a_schema_that_cannot_be_used_is_no_obstacle() {
             assert_eq!(check(&schema, &value.to_string()), Checked::Fits, "{schema} {value}");
         }
     }
+    // A word of later drafts.
+    let old =
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "not": {"unevaluatedItems": false}});
+    assert_eq!(check(&old, "[1]"), Checked::Fits);
     // Malformed, unknown, or for somebody else.
     for schema in [
         json!({"$id": url, "x": {"$ref": url}, "default": {"$ref": url}}),
