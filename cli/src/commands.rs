@@ -7,6 +7,7 @@ mod connect;
 mod demo;
 mod logging;
 mod logs;
+mod man;
 mod once;
 mod operations;
 mod prompts;
@@ -142,6 +143,8 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
+        Command::Completions(shell) => context.output.verbatim(shell.script()).map(|()| Status::Done),
+        Command::Man { verb, directory } => man::man(context, verb, directory.as_deref()),
         // Never within another.
         Command::Once { .. } => Err(Failure::usage("two servers for one command")),
         Command::Show(text) => context.output.layout(&text).map(|()| Status::Done),
