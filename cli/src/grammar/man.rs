@@ -157,10 +157,12 @@ fn body(roff: &mut String, text: &str) {
         }
         let is_table = indented.iter().any(|line| line.trim().contains("  ") || line.starts_with("    "));
         roff.push_str(if is_table { ".PP\n.RS 2n\n.nf\n" } else { ".RS 2n\n" });
+        let mut ended = false;
         for text in indented {
-            if !is_table && text.trim_start().starts_with(['-', 'd']) {
+            if !is_table && ended {
                 roff.push_str(".br\n");
             }
+            ended = text.ends_with('.');
             line(roff, text.strip_prefix("  ").unwrap_or(text));
         }
         roff.push_str(if is_table { ".fi\n.RE\n" } else { ".RE\n" });
