@@ -15,6 +15,9 @@ use crate::render::tools::{kind, plain, resolved};
 /// A larger snapshot is not read while somebody waits for a word.
 const MOST_BYTES: u64 = 8 << 20;
 
+/// So many sessions are looked at one by one.
+const FEW: usize = 8;
+
 /// What a server offered when it ran last.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -42,10 +45,15 @@ pub(super) fn sessions(sessions: &Sessions, start: &str) -> Vec<Candidate> {
         return Vec::new();
     }
     let names = record::names(sessions.home()).unwrap_or_default();
-    names
-        .iter()
-        .filter(|name| name.to_string().starts_with(start))
-        .filter_map(|name| sessions.get(name).ok())
+    let meant: Vec<_> = names.into_iter().filter(|name| name.to_string().starts_with(start)).collect();
+    // All at once is cheaper than many, one by one.
+    let listed = if meant.len() > FEW {
+        sessions.list().unwrap_or_default()
+    } else {
+        meant.iter().filter_map(|name| sessions.get(name).ok()).collect()
+    };
+    listed
+        .into_iter()
         .map(|listed| {
             let target = listed.record.as_ref().map(target).unwrap_or_default();
             let about = format!("{}, {target}", listed.state.name());

@@ -91,9 +91,10 @@ fn page_name(verb: &Verb) -> String {
 }
 
 fn head(name: &str, about: &str) -> String {
+    // Words are there to be copied: none is hyphenated.
     let version = env!("CARGO_PKG_VERSION");
     format!(
-        ".TH {} 1 \"\" \"drowse {version}\" \"drowse\"\n.SH NAME\n{} \\- {}\n",
+        ".TH {} 1 \"\" \"drowse {version}\" \"drowse\"\n.nh\n.SH NAME\n{} \\- {}\n",
         escaped(&name.to_uppercase()),
         escaped(name),
         escaped(about)
@@ -233,7 +234,7 @@ mod tests {
             for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
                 let request = line.split_whitespace().next().unwrap();
                 assert!(
-                    [".TH", ".SH", ".PP", ".TP", ".B", ".BR", ".br", ".RS", ".RE", ".nf", ".fi"]
+                    [".TH", ".nh", ".SH", ".PP", ".TP", ".B", ".BR", ".br", ".RS", ".RE", ".nf", ".fi"]
                         .contains(&request),
                     "{}: {line}",
                     verb.name

@@ -205,7 +205,7 @@ fn bash_completes_on_a_terminal() {
         terminal.types("\u{15}");
     }
     // A hostile name is a word, whatever is in it.
-    terminal.types("drowse @files tools-call ev\t\u{1}echo \n");
+    terminal.types("drowse @files tools-call ev\t\u{1}>&2 echo \n");
     terminal.sees("drowse @files tools-call evil $(touch owned); `x` \"q\" 'p'");
     terminal.enters("exit");
     let _ = terminal.end();
