@@ -252,7 +252,7 @@ fn names(arguments: Vec<Argument>) -> Vec<Candidate> {
 fn verbs(for_session: bool) -> Vec<Candidate> {
     grammar::VERBS
         .iter()
-        .filter(|verb| !verb.about.is_empty() && !(for_session && verb.session == Session::None))
+        .filter(|verb| !(verb.about.is_empty() || for_session && verb.session == Session::None))
         .map(|verb| word(verb.name, verb.about))
         .collect()
 }

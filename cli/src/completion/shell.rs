@@ -16,22 +16,22 @@ pub(crate) enum Shell {
     Zsh,
     /// Gives the words, the last one as it stands there. Takes words as they are, a tab, the description.
     Fish,
-    /// Gives the line in a variable. Takes the quoted word, a tab, the word, a tab, the description.
-    PowerShell,
+    /// PowerShell. Gives the line in a variable. Takes the quoted word, a tab, the word, a tab, the description.
+    Pwsh,
     /// No shell: words in, an array of objects out. For editors and tests.
     Json,
 }
 
 impl Shell {
     /// Those that there are scripts for.
-    pub(crate) const ALL: [Self; 4] = [Self::Bash, Self::Zsh, Self::Fish, Self::PowerShell];
+    pub(crate) const ALL: [Self; 4] = [Self::Bash, Self::Zsh, Self::Fish, Self::Pwsh];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "bash" => Self::Bash,
             "zsh" => Self::Zsh,
             "fish" => Self::Fish,
-            "powershell" => Self::PowerShell,
+            "powershell" => Self::Pwsh,
             "json" => Self::Json,
             _ => return None,
         })
@@ -42,7 +42,7 @@ impl Shell {
             Self::Bash => "bash",
             Self::Zsh => "zsh",
             Self::Fish => "fish",
-            Self::PowerShell => "powershell",
+            Self::Pwsh => "powershell",
             Self::Json => "json",
         }
     }
@@ -53,7 +53,7 @@ impl Shell {
             Self::Bash => include_str!("scripts/drowse.bash"),
             Self::Zsh => include_str!("scripts/_drowse"),
             Self::Fish => include_str!("scripts/drowse.fish"),
-            Self::PowerShell => include_str!("scripts/drowse.ps1"),
+            Self::Pwsh => include_str!("scripts/drowse.ps1"),
             Self::Json => "",
         }
     }
@@ -61,7 +61,7 @@ impl Shell {
     pub(super) fn read(self, given: &[String], variable: impl Fn() -> Option<String>) -> Option<Typed> {
         match self {
             Self::Bash => given.first().map(|line| line::split(line, Syntax::Posix)),
-            Self::PowerShell => variable().map(|line| line::split(&line, Syntax::PowerShell)),
+            Self::Pwsh => variable().map(|line| line::split(&line, Syntax::PowerShell)),
             Self::Zsh | Self::Fish | Self::Json => {
                 let (raw, before) = given.split_last()?;
                 let before = before.to_vec();
@@ -107,7 +107,7 @@ impl Shell {
             }
             Self::Zsh => format!("{}{}\t{about}\n", if *goes_on { '+' } else { ' ' }, backslashed(value)),
             Self::Fish => format!("{value}\t{about}\n"),
-            Self::PowerShell => {
+            Self::Pwsh => {
                 let listed = if about.is_empty() { value } else { about };
                 format!("{}\t{value}\t{listed}\n", single_quoted(value))
             }
@@ -208,12 +208,12 @@ mod tests {
             Shell::Json.write(&typed, &both[..1]),
             "[{\"value\":\"a b\",\"about\":\"what\",\"goesOn\":false}]\n"
         );
-        let typed = Shell::PowerShell.read(&[], || Some("drowse '@s' to".into())).unwrap();
+        let typed = Shell::Pwsh.read(&[], || Some("drowse '@s' to".into())).unwrap();
         assert_eq!((typed.before.as_slice(), typed.current.as_str()), (&["@s".to_owned()][..], "to"));
         for (value, quoted) in
             [("@files", "'@files'"), ("tools-list", "tools-list"), ("it's", "'it''s'"), ("$x", "'$x'")]
         {
-            let line = Shell::PowerShell.write(&typed, &[candidate(value, false)]);
+            let line = Shell::Pwsh.write(&typed, &[candidate(value, false)]);
             assert_eq!(line, format!("{quoted}\t{value}\twhat\n"));
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn page(verb: &Verb) -> String {
         let line =
             if index == 0 { format!("{target} {}", usage.trim_end()) } else { usage.trim().to_owned() };
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = write!(roff, "{}.B {}\n", if index == 0 { "" } else { ".br\n" }, escaped(&line));
+        let _ = writeln!(roff, "{}.B {}", if index == 0 { "" } else { ".br\n" }, escaped(&line));
     }
     roff.push_str(".SH DESCRIPTION\n");
     paragraph(&mut roff, &format!("{}.", verb.about));

@@ -230,9 +230,9 @@ mod tests {
         let mut words = Vec::new();
         for (index, part) in line.split('\'').enumerate() {
             if index % 2 == 1 {
-                words.push(part.into())
+                words.push(part.into());
             } else {
-                words.extend(part.split_whitespace().map(Into::into))
+                words.extend(part.split_whitespace().map(Into::into));
             }
         }
         words
