@@ -15,10 +15,12 @@ use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::Settings;
 use drowse_runtime::remote::Header;
+use drowse_runtime::suggest::nearest;
 
 use crate::answers::Elicit;
+use crate::completion::Shell;
 use crate::error::Failure;
-use crate::grammar::{self, Session, Verb};
+use crate::grammar::{self, Session, Verb, topics};
 use crate::schema::expected::{Expected, Mode};
 use crate::target::{self, Target};
 use crate::text::shell_quoted;
@@ -128,6 +130,13 @@ pub(crate) enum Command {
     },
     Demo,
     DemoServer,
+    /// `completions`: a script for stdout.
+    Completions(Shell),
+    /// `man`: a page for stdout, or all of them into a directory.
+    Man {
+        verb: Option<&'static str>,
+        directory: Option<PathBuf>,
+    },
     /// Help or the version: text for stdout.
     Show(String),
     /// A command on a server of its own, which it calls by a name as if it were a session.
@@ -489,8 +498,20 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         "demo-server" => Ok(Command::DemoServer),
         "help" => match matches.get_one::<String>("command") {
             None => Ok(Command::Show(grammar::overview())),
-            Some(name) => find_verb(name, None).map(|verb| Command::Show(verb_help(verb))),
+            Some(name) => help_on(name).map(Command::Show),
         },
+        "completions" => match matches.get_one::<String>("shell").and_then(|name| Shell::named(name)) {
+            Some(shell) => Ok(Command::Completions(shell)),
+            None => Err(Failure::usage("missing <shell>")),
+        },
+        "man" => Ok(Command::Man {
+            verb: matches
+                .get_one::<String>("command")
+                .map(|name| find_verb(name, None))
+                .transpose()?
+                .map(|verb| verb.name),
+            directory: matches.get_one::<String>("output").map(PathBuf::from),
+        }),
         other => Err(Failure::usage(format!("`{other}` needs a session"))),
     }
 }
@@ -590,6 +611,23 @@ fn text(word: &OsStr) -> Result<String, Failure> {
     word.to_str().map(str::to_owned).ok_or_else(|| Failure::usage("the command line is not valid UTF-8"))
 }
 
+/// A command's help, a topic, or both where they have one name.
+fn help_on(name: &str) -> Result<String, Failure> {
+    match (grammar::verb(name), topics::topic(name)) {
+        (Some(verb), Some(topic)) => Ok(format!("{}\n{}", verb_help(verb), topic.text())),
+        (Some(verb), None) => Ok(verb_help(verb)),
+        (None, Some(topic)) => Ok(topic.text()),
+        (None, None) if grammar::is_later_verb(name) => find_verb(name, None).map(verb_help),
+        (None, None) => {
+            let failure = Failure::usage(format!("there is no command or topic `{name}`"));
+            Err(match grammar::similar_help(name) {
+                Some(meant) => failure.with_hint(format!("Did you mean: drowse help {meant}")),
+                None => failure.with_hint("all of them: drowse help"),
+            })
+        }
+    }
+}
+
 fn verb_help(verb: &Verb) -> String {
     grammar::command(verb).render_help().to_string()
 }
@@ -632,7 +670,15 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
             } else {
                 Failure::usage(format!("`{value}` is not a value of {argument}"))
             };
-            failure.with_hint(help)
+            let possible = match error.get(ContextKind::ValidValue) {
+                Some(ContextValue::Strings(values)) => values.as_slice(),
+                _ => &[],
+            };
+            match nearest(&value, possible.iter().map(String::as_str)) {
+                Some(meant) => failure.with_hint(format!("Did you mean: {meant}")),
+                None if possible.is_empty() => failure.with_hint(help),
+                None => failure.with_hint(format!("one of: {}\n{help}", possible.join(", "))),
+            }
         }
         _ => {
             let text = error.to_string();

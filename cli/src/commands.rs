@@ -8,6 +8,7 @@ mod demo;
 mod import;
 mod logging;
 mod logs;
+mod man;
 mod once;
 mod operations;
 mod prompts;
@@ -146,6 +147,8 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Shell { session } => shell::shell(context, session),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
+        Command::Completions(shell) => context.output.verbatim(shell.script()).map(|()| Status::Done),
+        Command::Man { verb, directory } => man::man(context, verb, directory.as_deref()),
         // Never within another.
         Command::Once { .. } => Err(Failure::usage("two servers for one command")),
         Command::Show(text) => context.output.layout(&text).map(|()| Status::Done),

@@ -8,10 +8,12 @@ use clap::{Arg, ArgAction, Command};
 use drowse_runtime::suggest::nearest;
 
 mod details;
+pub(crate) mod man;
+pub(crate) mod topics;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS,
-    SHELL_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS,
+    PROMPT_DETAILS, SHELL_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
 };
 
 /// One verb of the command line.
@@ -314,12 +316,42 @@ pub(crate) const VERBS: &[Verb] = &[
         build: |command| command,
     },
     Verb {
+        name: "completions",
+        session: Session::None,
+        about: "Print the completion script of a shell",
+        usage: "<bash|zsh|fish|powershell>",
+        details: COMPLETIONS_DETAILS,
+        build: |command| {
+            command.arg(positional("shell", "The shell").required(true).value_parser([
+                "bash",
+                "zsh",
+                "fish",
+                "powershell",
+            ]))
+        },
+    },
+    Verb {
+        name: "man",
+        session: Session::None,
+        about: "Print a manual page, or write all of them",
+        usage: "[command] [-o DIR]",
+        details: "For example: drowse man -o ~/.local/share/man/man1, and then: man drowse-tools-call",
+        build: |command| {
+            command.arg(positional("command", "A command (else: drowse itself)")).arg(value(
+                "output",
+                Some('o'),
+                "DIR",
+                "Write the pages of all commands into this directory",
+            ))
+        },
+    },
+    Verb {
         name: "help",
         session: Session::None,
-        about: "Show this overview, or the help of one command",
-        usage: "[command]",
+        about: "Show this overview, the help of one command, or a topic",
+        usage: "[command | topic]",
         details: "",
-        build: |command| command.arg(positional("command", "A command")),
+        build: |command| command.arg(positional("command", "A command or a topic")),
     },
 ];
 
@@ -407,7 +439,7 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
         "prompts" | "prompt-list" => "prompts-list",
         "prompt" | "prompt-get" => "prompts-get",
         "templates" | "templates-list" | "resource-templates-list" => "resources-templates-list",
-        "completion" | "completions" => "complete",
+        "completion" => "completions",
         "list" | "ls" | "sessions" | "ps" => "",
         "log" => "logs",
         "stop" | "disconnect" | "kill" | "rm" | "remove" => "close",
@@ -475,6 +507,10 @@ pub(crate) fn overview() -> String {
             _ => verb.name.to_owned(),
         };
         text.push_str(&format!("  {head:<32}{}\n", verb.about));
+    }
+    text.push_str("\nTopics (drowse help <topic>):\n");
+    for topic in topics::TOPICS {
+        text.push_str(&format!("  {:<32}{}\n", topic.name, topic.about));
     }
     text.push_str(
         "\nFlags:\n  \
@@ -571,6 +607,11 @@ fn connect(command: Command) -> Command {
                 .hide(true)
                 .last(true),
         )
+}
+
+/// The topic of help, or the verb, that somebody probably meant.
+pub(crate) fn similar_help(typed: &str) -> Option<&'static str> {
+    nearest(typed, topics::TOPICS.iter().map(|topic| topic.name)).or_else(|| similar_verb(typed))
 }
 
 /// Whether the verb works on a server of its own, too. So does the info of bare `@name`.

@@ -7,9 +7,11 @@ mod answers;
 mod args;
 mod arguments;
 mod commands;
+mod completion;
 mod error;
 mod grammar;
 mod interrupt;
+mod layout;
 mod media;
 mod output;
 mod progress;
@@ -38,6 +40,10 @@ fn main() -> ExitCode {
     // The process that removes what a command with a server of its own leaves, should it be killed.
     if words.first().is_some_and(|word| word == commands::GUARD_COMMAND) {
         return commands::guard(&words);
+    }
+    // What a shell asks for at each Tab: it wants words or silence.
+    if words.first().is_some_and(|word| word == completion::COMMAND) {
+        return completion::answer(&words);
     }
     let mut globals = Globals::guess(&words);
     let outcome = args::parse(words).and_then(|(command, checked)| {

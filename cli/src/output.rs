@@ -3,12 +3,14 @@
 //! Owns the two streams of the process: colour, escaping for terminals, cutting, and a reader that went away. Never
 //! decides what to say.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
 use crate::args::Globals;
 use crate::error::{Exit, Failure};
+use crate::layout;
 use crate::text::{Sanitized, sanitize_json};
 
 /// How this process speaks.
@@ -44,10 +46,24 @@ impl Output {
         if is_terminal() { print(&Sanitized(cut).to_string(), ends) } else { print(cut, ends) }
     }
 
-    /// Prints text that is laid out and coloured by drowse: everything foreign in it was escaped when it was put in.
+    /// Prints text that is laid out and coloured by drowse, fitted to the terminal: everything foreign in it was escaped
+    /// when it was put in.
     pub(crate) fn layout(&self, text: &str) -> Result<(), Failure> {
+        let fitted;
+        let text = match columns() {
+            Some(columns) => {
+                fitted = layout::fit(text, columns);
+                &fitted
+            }
+            None => text,
+        };
         let cut = if self.max_chars.is_some() { self.cut(text) } else { text };
         print(cut, cut.is_empty() || cut.ends_with('\n'))
+    }
+
+    /// Prints our own text as it is: a script, or a page for another program.
+    pub(crate) fn verbatim(&self, text: &str) -> Result<(), Failure> {
+        print(text, text.ends_with('\n'))
     }
 
     /// Prints one JSON document, whole (a cut one would be none), byte for byte as it is (on a terminal: with controls as JSON escapes).
@@ -76,7 +92,12 @@ impl Output {
 
     /// Says why the command failed, once, on stderr.
     pub(crate) fn failure(&self, failure: &Failure) {
-        let text = if self.json { failure.to_json() } else { failure.to_text() };
+        // Valid JSON may still hold what steers a terminal (C1, reordering).
+        let text = match self.json {
+            true if io::stderr().is_terminal() => sanitize_json(&failure.to_json()),
+            true => failure.to_json(),
+            false => failure.to_text(),
+        };
         let _ = writeln!(io::stderr(), "{text}");
     }
 
@@ -117,12 +138,32 @@ fn is_terminal() -> bool {
     *TERMINAL.get_or_init(|| io::stdout().is_terminal())
 }
 
+/// The columns of the terminal that stdout is; nothing is fitted for a pipe or a file.
+pub(crate) fn columns() -> Option<usize> {
+    static COLUMNS: OnceLock<Option<usize>> = OnceLock::new();
+    *COLUMNS.get_or_init(|| {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| is_terminal())?;
+        let said = || std::env::var("COLUMNS").ok()?.parse().ok();
+        Some(usize::from(size.ws_col)).filter(|&columns| columns > 0).or_else(said)
+    })
+}
+
 fn colours() -> bool {
     static COLOURS: OnceLock<bool> = OnceLock::new();
-    *COLOURS.get_or_init(|| {
-        let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
-        is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-    })
+    *COLOURS.get_or_init(|| shows_colours(is_terminal(), |name| std::env::var_os(name)))
+}
+
+/// `NO_COLOR` decides over `CLICOLOR_FORCE`, and that over `CLICOLOR=0` and over where the output goes.
+fn shows_colours(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let is = |name: &str, value: &str| variable(name).is_some_and(|set| set == value);
+    let is_set = |name: &str| variable(name).is_some_and(|set| !set.is_empty());
+    if is_set("NO_COLOR") {
+        return false;
+    }
+    if is_set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0") {
+        return true;
+    }
+    terminal && !is("CLICOLOR", "0") && !is("TERM", "dumb")
 }
 
 fn print(text: &str, ends_with_newline: bool) -> Result<(), Failure> {
@@ -137,4 +178,31 @@ fn print(text: &str, ends_with_newline: bool) -> Result<(), Failure> {
         io::ErrorKind::BrokenPipe => Failure::new(Exit::Usage, BROKEN_PIPE, "the reader of stdout went away"),
         _ => Failure::new(Exit::Usage, "output", format!("cannot write to stdout: {error}")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_and_for_who_wants_them() {
+        for (terminal, set, shown) in [
+            (true, &[][..], true),
+            (false, &[], false),
+            (true, &[("NO_COLOR", "1")], false),
+            (true, &[("NO_COLOR", "")], true),
+            (true, &[("TERM", "dumb")], false),
+            (true, &[("TERM", "xterm")], true),
+            (true, &[("CLICOLOR", "0")], false),
+            (true, &[("CLICOLOR", "1")], true),
+            (false, &[("CLICOLOR", "1")], false),
+            (false, &[("CLICOLOR_FORCE", "1")], true),
+            (false, &[("CLICOLOR_FORCE", "0")], false),
+            (true, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        ] {
+            let variable =
+                |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            assert_eq!(shows_colours(terminal, variable), shown, "{terminal} {set:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::layout::head;
 use crate::text::{duration, one_line};
 
 /// What is over sooner needs no progress.
@@ -36,7 +37,7 @@ pub(crate) fn has_terminal() -> bool {
 pub(crate) fn show_line(line: &str) {
     let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
     let columns = if columns == 0 { COLUMNS } else { usize::from(columns) };
-    let _ = write!(io::stderr(), "\r\u{1b}[K{}", cut(line, columns - 1));
+    let _ = write!(io::stderr(), "\r\u{1b}[K{}", head(line, columns - 1));
 }
 
 impl Progress {
@@ -82,18 +83,6 @@ impl Progress {
     }
 }
 
-/// As much as fits the columns, where anything but ASCII may take two.
-fn cut(line: &str, columns: usize) -> &str {
-    let mut left = columns;
-    for (at, c) in line.char_indices() {
-        match left.checked_sub(if c.is_ascii() { 1 } else { 2 }) {
-            Some(rest) => left = rest,
-            None => return line.get(..at).unwrap_or(line),
-        }
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,13 +120,5 @@ mod tests {
             let now = began + Duration::from_secs(step as u64 + 1);
             assert_eq!(progress.line(params, now).as_deref(), line, "{params}");
         }
-    }
-
-    #[test]
-    fn a_line_never_wraps() {
-        assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("abcd", 3), "abc");
-        assert_eq!(cut("a漢字", 4), "a漢");
-        assert_eq!(cut("漢", 1), "");
     }
 }

@@ -6,6 +6,8 @@
 use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
+use crate::layout;
+
 /// Shows text with every control character spelled out, so that a server cannot steer the terminal.
 ///
 /// Newlines and tabs stay. A carriage return stays only before a newline; alone it would overwrite the line.
@@ -31,7 +33,7 @@ impl Display for Sanitized<'_> {
 }
 
 /// C0 and C1 controls, and the characters that reorder what is around them.
-fn is_steering(c: char) -> bool {
+pub(crate) fn is_steering(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
@@ -54,7 +56,7 @@ pub(crate) fn sanitize_json(document: &str) -> String {
     safe
 }
 
-/// Text on one line: runs of white space become one space, controls are escaped, the end is cut at `limit` characters.
+/// Text on one line: runs of white space become one space, controls are escaped, the end is cut at `limit` columns.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -63,15 +65,7 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
         }
         let _ = write!(line, "{}", Sanitized(word));
     }
-    match line.char_indices().nth(limit) {
-        None => line,
-        Some(_) => {
-            let cut = line.char_indices().nth(limit.saturating_sub(1)).map_or(0, |(at, _)| at);
-            line.truncate(cut);
-            line.push('…');
-            line
-        }
-    }
+    layout::cut(&line, limit)
 }
 
 /// A word as it could be typed into a shell.
@@ -145,10 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn one_line_folds_and_cuts_by_characters() {
+    fn one_line_folds_and_cuts_by_columns() {
         assert_eq!(one_line("  a\n b\t\u{7}c ", 40), "a b \\x07c");
         assert_eq!(one_line("äöüäöü", 6), "äöüäöü");
         assert_eq!(one_line("äöüäöüx", 6), "äöüäö…");
+        assert_eq!(one_line("漢字漢字", 6), "漢字…");
     }
 
     #[test]

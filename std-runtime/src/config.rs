@@ -15,6 +15,8 @@ use crate::record::{DEFAULT_MAX_TIMEOUT_MS, OnExpiry, Settings};
 use crate::remote::{self, CertificateError, HeaderError, ProxyError, UrlError};
 use crate::suggest::nearest;
 
+mod members;
+
 /// The largest file that is read.
 pub const MAX_CONFIG: u64 = 16 << 20;
 

@@ -11,6 +11,7 @@
 pub mod annotated;
 mod asking;
 mod channel;
+pub mod hostile;
 pub mod http;
 mod interview;
 pub mod journal;

@@ -17,7 +17,7 @@ use drowse_runtime::record::Settings;
 use drowse_runtime::wire::Ran;
 use serde_json::Value;
 
-use super::connect::{Names, Plan, pins, to_json, with_timeout, working_directory};
+use super::connect::{Names, Plan, pins, to_json, warn_of_misspelt, with_timeout, working_directory};
 use super::{Context, Status};
 use crate::args::Variable;
 use crate::error::{Exit, Failure};
@@ -68,8 +68,11 @@ pub(super) fn connect(
     let mut jobs = Vec::new();
     // Names first and one after the other: who gets the plain one is not to depend on who is faster.
     for entry in entries.names() {
-        let is_url =
-            matches!(entries.entry(entry), Ok(entry) if matches!(entry.transport, Transport::Url { .. }));
+        let read = entries.entry(entry);
+        if let Ok(read) = &read {
+            warn_of_misspelt(context, entry, read);
+        }
+        let is_url = matches!(read, Ok(entry) if matches!(entry.transport, Transport::Url { .. }));
         let named = Target::Entry { file: file.to_owned(), entry: entry.to_owned() };
         let target = WantedTarget::Entry { file: path.clone(), entry: entry.to_owned() };
         let mut names = Names::new(None, named.derived_name());

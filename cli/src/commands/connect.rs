@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use drowse_runtime::caller::{
     CallError, Connected, Environment, Listed, Outcome, Pin, Sessions, Wait, Wanted, WantedTarget,
 };
+use drowse_runtime::config::{ConfigFile, Entry};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{SessionRecord, Settings, Target as Recorded};
 use drowse_runtime::remote::{self, Header};
@@ -36,6 +37,11 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     }
     let mut names = Names::new(connect.name, connect.target.derived_name());
     let target = wanted_target(connect.target, &cwd)?;
+    if let WantedTarget::Entry { file, entry } = &target
+        && let Ok(read) = ConfigFile::read(file).and_then(|entries| entries.entry(entry))
+    {
+        warn_of_misspelt(context, entry, &read);
+    }
     let plan = Plan {
         target,
         settings: with_timeout(context, connect.settings),
@@ -51,6 +57,15 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     let connected = plan.carry_out(&sessions, name, names, &taken, interrupt.as_deref());
     interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), true)
+}
+
+/// Says which members of an entry look like ones that drowse would read.
+pub(super) fn warn_of_misspelt(context: &Context, name: &str, entry: &Entry) {
+    for (member, meant) in entry.misspelt() {
+        context.output.warning(format_args!(
+            "entry `{name}` has a `{member}`, which is not read: did you mean `{meant}`?"
+        ));
+    }
 }
 
 /// The one server that is meant.

@@ -12,10 +12,12 @@ Asleep and awake:
   fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
   An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
   ends, a full period starts. `ping` counts. What the server sends by itself does not, nor do `drowse` (the list), \
-  `logs` and `close`.
+  `logs` and `close`. All of it: `drowse help activity`.
+  A live resource subscription and a pending task defer the sleep, as an operation does; when the last of them ends, \
+  a full period starts.
   --lazy registers the session and starts nothing; its first command does.
   --auto-restart starts a server that crashed, or whose session expired, again in the background; never one that is \
-  asleep. --on-expiry fail makes commands fail when the server has ended the session, until `restart`.
+  asleep. With --idle-timeout a server so started sleeps again after a full period without use. --on-expiry fail makes commands fail when the server has ended the session, until `restart`.
 
 Questions of the server:
   --root is a directory (or file) that it may be told of; `--root ''` takes them back.
@@ -115,3 +117,13 @@ none), exit, and help. Ctrl-C ends the command that runs, Ctrl-D the shell.
 The last 1000 lines are kept in the file `history` beside the sessions, without those that hold a header (-H), a variable
 (--env), or begin with a space. If standard input is not a terminal, its lines are carried out up to the first that
 fails, whose exit status is the shell's.";
+
+pub(super) const COMPLETIONS_DETAILS: &str = "\
+In a start-up file:
+  bash         ~/.bashrc:                   source <(drowse completions bash)
+  zsh          ~/.zshrc, after compinit:    source <(drowse completions zsh)
+  fish         ~/.config/fish/config.fish:  drowse completions fish | source
+  PowerShell   $PROFILE:                    drowse completions powershell | Out-String | Invoke-Expression
+
+Commands, flags and their values, sessions, tools, prompts, resources and the arguments of a tool are completed: from what \
+is on the disk, so that no Tab starts a server or keeps one awake.";

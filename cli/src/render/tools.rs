@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::layout;
 use crate::output::{Style, paint};
 use crate::text::{Sanitized, one_line};
 
@@ -50,9 +51,9 @@ pub(crate) fn details(tool: &Value) -> String {
         return text;
     }
     text.push_str("Arguments:\n");
-    let width = arguments.iter().map(|argument| argument.name.chars().count()).max().unwrap_or(0);
+    let width = arguments.iter().map(|argument| layout::width(&argument.name)).max().unwrap_or(0);
     for argument in &arguments {
-        let padded = format!("{:<width$}", argument.name);
+        let padded = layout::pad(&argument.name, width);
         let _ = write!(text, "  {}  {}", paint(Style::Bold, &padded), paint(Style::Cyan, &argument.kind));
         text.push_str(if argument.required { ", required" } else { "" });
         for (word, value) in &argument.facts {
@@ -155,7 +156,7 @@ fn arguments(tool: &Value) -> Vec<Argument> {
 }
 
 /// What a property takes, in a word or two.
-fn kind(schema: &Value, property: &Value, depth: usize) -> String {
+pub(crate) fn kind(schema: &Value, property: &Value, depth: usize) -> String {
     if depth == 0 {
         return "any".to_owned();
     }
@@ -186,12 +187,12 @@ fn kind(schema: &Value, property: &Value, depth: usize) -> String {
 }
 
 /// A property behind a reference within its schema.
-fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
+pub(crate) fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     let pointer = property["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
     pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(property)
 }
 
-fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
