@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use drowse_runtime::caller::Sessions;
+use drowse_runtime::home::SessionName;
 
 mod candidates;
 mod files;
@@ -54,4 +55,54 @@ fn answered(words: &[OsString]) -> Option<String> {
     let sessions = Sessions::open().ok();
     let line = Line { before: &typed.before, current: &typed.current, sessions: sessions.as_ref() };
     Some(shell.write(&typed, &line.candidates()))
+}
+
+/// What may stand at the end of a line of `drowse shell`, which is about `session`: where the word at its end begins, and
+/// for each candidate what is shown and what takes that word's place.
+pub(crate) fn of_line(line: &str, session: Option<&SessionName>) -> (usize, Vec<(String, String)>) {
+    let typed = line::split(&format!("drowse {line}"), line::Syntax::Posix);
+    let sessions = Sessions::open().ok();
+    let candidates = |before: &[String]| {
+        Line { before, current: &typed.current, sessions: sessions.as_ref() }.candidates()
+    };
+    let named = typed.before.iter().any(|word| word.starts_with('@'));
+    let mut found = match session.filter(|_| !named) {
+        Some(session) => {
+            let about: Vec<_> =
+                [session.to_string()].into_iter().chain(typed.before.iter().cloned()).collect();
+            candidates(&about)
+        }
+        None => Vec::new(),
+    };
+    if found.is_empty() || typed.before.is_empty() {
+        let more = candidates(&typed.before);
+        let new: Vec<_> =
+            more.into_iter().filter(|one| found.iter().all(|known| known.value != one.value)).collect();
+        found.extend(new);
+    }
+    let start = line.len().saturating_sub(typed.raw.len());
+    let shown = |one: Candidate| {
+        let rest = if one.goes_on { "" } else { " " };
+        let replacement = shell::backslashed(&one.value) + rest;
+        (one.value, replacement)
+    };
+    (start, found.into_iter().map(shown).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_shell_completes_verbs_of_its_session_and_others() {
+        let session = SessionName::new("@nobody-has-this").unwrap();
+        let values = |line: &str, session| {
+            let (start, found) = of_line(line, session);
+            (start, found.into_iter().map(|(_, replacement)| replacement).collect::<Vec<_>>())
+        };
+        assert_eq!(values("tools-l", Some(&session)), (0, vec!["tools-list ".to_owned()]));
+        assert_eq!(values("conn", Some(&session)), (0, vec!["connect ".to_owned()]));
+        assert_eq!(values("tools-list --fu", Some(&session)), (11, vec!["--full ".to_owned()]));
+        assert_eq!(values("nonsense ", None).0, 9);
+    }
 }

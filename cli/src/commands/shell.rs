@@ -14,13 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use drowse_runtime::home::SessionName;
+use rustyline::completion::{Completer, Pair};
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
 use rustyline::history::{FileHistory, History as _};
-use rustyline::{Behavior, Config, Editor};
+use rustyline::validate::Validator;
+use rustyline::{Behavior, CompletionType, Config, Editor, Helper};
 use signal_hook::consts::SIGINT;
 
 use super::{Context, Status};
+use crate::completion;
 use crate::error::{Exit, Failure};
 use crate::grammar::{self, Session};
 use crate::target::command_line;
@@ -74,6 +79,11 @@ struct Shell {
     piped: bool,
 }
 
+/// Completes the words of a line.
+struct Words {
+    session: Option<SessionName>,
+}
+
 /// What a line is.
 #[derive(Debug, PartialEq)]
 enum Line {
@@ -103,8 +113,12 @@ impl Shell {
             Failure::new(Exit::Usage, "terminal", format!("cannot use this terminal: {error}"))
         };
         // The terminal itself: standard output is for what commands print.
-        let config = Config::builder().auto_add_history(false).behavior(Behavior::PreferTerm).build();
-        let mut editor: Editor<(), FileHistory> = Editor::with_config(config).map_err(refused)?;
+        let config = Config::builder()
+            .auto_add_history(false)
+            .behavior(Behavior::PreferTerm)
+            .completion_type(CompletionType::List)
+            .build();
+        let mut editor: Editor<Words, FileHistory> = Editor::with_config(config).map_err(refused)?;
         editor.set_max_history_size(HISTORY).map_err(refused)?;
         let file = history_file()?;
         // None yet, or not readable: a shell without its past is still a shell.
@@ -115,6 +129,7 @@ impl Shell {
         }
         context.output.notice("help: all commands; exit or Ctrl-D: leave");
         loop {
+            editor.set_helper(Some(Words { session: self.session.clone() }));
             let line = match editor.readline(&self.prompt()) {
                 Ok(line) => line,
                 Err(ReadlineError::Interrupted) => continue,
@@ -181,6 +196,28 @@ impl Shell {
         all
     }
 }
+
+impl Completer for Words {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, found) = completion::of_line(line.get(..at).unwrap_or_default(), self.session.as_ref());
+        let pair = |(display, replacement)| Pair { display, replacement };
+        Ok((start, found.into_iter().map(pair).collect()))
+    }
+}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+impl Highlighter for Words {}
+impl Validator for Words {}
+impl Helper for Words {}
 
 fn exit(status: ExitStatus) -> Exit {
     let code = status.code().or_else(|| status.signal().map(|_| Exit::Interrupted as i32));

@@ -117,7 +117,7 @@ impl Shell {
 }
 
 /// A word for bash and zsh. A tilde at its start means the home directory, as in what was typed.
-fn backslashed(word: &str) -> String {
+pub(super) fn backslashed(word: &str) -> String {
     let mut quoted = String::with_capacity(word.len());
     let rest = match word.strip_prefix("~/") {
         Some(rest) => {

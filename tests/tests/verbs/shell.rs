@@ -52,11 +52,14 @@ fn a_dialogue_on_a_terminal() {
     home.session("@s").wait_for(|entries| entries.iter().any(|entry| format!("{entry:?}").contains("slow")));
     terminal.types("\u{3}").sees("drowse @s> ").types("nonsense\r").sees("no command").sees("drowse @s> ");
     terminal.types("connect u.test @x -H 'A: secret' --lazy\r").sees("drowse @s> ");
+    // Tab: the rest of the word.
+    terminal.types("tools-c\techo text=tabbed\r").sees("drowse @s> ");
     terminal.types("use @other\r").sees("drowse @other> ").types("\u{4}");
     let run = terminal.end();
     assert_eq!(run.code, 0, "{}", run.err);
     let history = fs::read_to_string(home.files().root().join("history")).unwrap();
     assert!(history.contains("tools-call slow") && history.contains("use @other"), "{history}");
+    assert!(history.contains("tools-call echo text=tabbed"), "{history}");
     assert!(!history.contains("secret"), "{history}");
 
     // The next shell remembers: up, up: the last line but one that was kept.
