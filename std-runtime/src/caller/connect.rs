@@ -108,8 +108,10 @@ impl Sessions {
         let level = level.map(str::to_owned);
         if record.settings.log_level != level {
             record.settings.log_level.clone_from(&level);
-            record.given.log_level = level;
+            record.given.log_level.clone_from(&level);
             record::write_session(&self.home, name, &record)?;
+            // Another may have set it between: what is written last is what holds.
+            self.tell_settings(name, &record.settings, Some(level))?;
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ async fn a_limit_holds_for_requests_from_then_on(peer: Peer) {
     let (_stage, hub) = awake(peer).await;
     let mut caller = Caller::connect(&hub).await;
     caller.ask("drowse/set", keep(600, 1_000)).await;
-    let answer = caller.call("slow", json!({"seconds": 50, "tag": "b"})).await;
+    let answer = caller.ask("tools/call", json!({"name": "slow", "arguments": {"seconds": 50}})).await;
     assert_eq!(answer["error"]["data"]["drowse"]["kind"], "timeout", "{answer}");
     assert_eq!(hub.state(), PublicState::Live);
 }

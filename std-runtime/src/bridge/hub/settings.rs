@@ -25,7 +25,8 @@ impl Inner {
                 let kept = kept(&settings);
                 self.server.keep(now, kept);
                 self.config.server = self.config.server.with(kept);
-                if let Some(level) = level {
+                // One that is no news was said to the server already.
+                if let Some(level) = level.filter(|level| *level != self.server.level()) {
                     self.server.change_level(level);
                 }
                 self.reply(connection, id, &[b"{}"]);
