@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use drowse_runtime::caller::Level;
+use drowse_runtime::caller::{Change, Level};
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::Settings;
@@ -26,9 +26,11 @@ use crate::target::{self, Target};
 use crate::text::shell_quoted;
 
 mod connect;
+mod settings;
 mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
+pub(crate) use settings::Config;
 pub(crate) use tasks::{TaskMode, Tasks};
 
 /// What to do.
@@ -45,6 +47,12 @@ pub(crate) enum Command {
     Restart {
         session: SessionName,
     },
+    /// `set`; without a change: show them all.
+    Set {
+        session: SessionName,
+        changes: Vec<Change>,
+    },
+    Config(Config),
     ToolsList {
         session: SessionName,
         full: bool,
@@ -437,6 +445,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         return Ok(match verb.name {
             "close" => Command::Close { session },
             "restart" => Command::Restart { session },
+            "set" => Command::Set { changes: settings::changes(&session, matches)?, session },
             "tools-list" => Command::ToolsList { session, full: matches.get_flag("full") },
             "tools-get" => {
                 Command::ToolsGet { session, tool: required("tool"), expected: expected(matches)? }
@@ -494,6 +503,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
             files: matches.get_many::<String>("files").into_iter().flatten().map(PathBuf::from).collect(),
             yes: matches.get_flag("yes"),
         }),
+        "config" => settings::config(matches).map(Command::Config),
         "demo" => Ok(Command::Demo),
         "demo-server" => Ok(Command::DemoServer),
         "help" => match matches.get_one::<String>("command") {

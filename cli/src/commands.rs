@@ -15,6 +15,7 @@ mod prompts;
 mod resources;
 mod serve;
 mod sessions;
+mod settings;
 mod shell;
 mod subscribe;
 mod sync;
@@ -140,6 +141,8 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Info { session } => sessions::info(context, &session),
         Command::Connect(wanted) => connect::connect(context, *wanted),
         Command::Restart { session } => connect::restart(context, &session),
+        Command::Set { session, changes } => settings::set(context, &session, &changes),
+        Command::Config(what) => settings::config(context, &what),
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),

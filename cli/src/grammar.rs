@@ -12,8 +12,8 @@ pub(crate) mod man;
 pub(crate) mod topics;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS,
-    PROMPT_DETAILS, SHELL_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS,
+    LEVEL_DETAILS, PROMPT_DETAILS, SET_DETAILS, SHELL_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
 };
 
 /// One verb of the command line.
@@ -65,6 +65,16 @@ pub(crate) const VERBS: &[Verb] = &[
         usage: "",
         details: "",
         build: |command| command,
+    },
+    Verb {
+        name: "set",
+        session: Session::Required,
+        about: "Show how the session is kept, or change it: idle-timeout, timeout, keepalive, …",
+        usage: "[<setting> <value>]…",
+        details: SET_DETAILS,
+        build: |command| {
+            command.arg(setting_words("Names of settings, each with its value; none: show them all"))
+        },
     },
     Verb {
         name: "tools-list",
@@ -300,6 +310,14 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "config",
+        session: Session::None,
+        about: "Show or change your defaults for the settings of sessions",
+        usage: "[get <setting> | set <setting> <value> | unset <setting> | path]",
+        details: CONFIG_DETAILS,
+        build: |command| command.arg(setting_words("get, set, unset or path; nothing: show them all")),
+    },
+    Verb {
         name: "demo",
         session: Session::None,
         about: "Watch a real session connect, fall asleep and wake, on a built-in server",
@@ -393,7 +411,7 @@ const VALUE_FLAGS: &[&str] = &[
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] = &["grep", "login", "logout", "serve", "dev", "enable", "disable", "set"];
+const LATER_VERBS: &[&str] = &["grep", "login", "logout", "serve", "dev", "enable", "disable"];
 
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];
@@ -679,6 +697,10 @@ fn value(name: &'static str, short: Option<char>, value: &'static str, help: &'s
         Some(short) => arg.short(short),
         None => arg,
     }
+}
+
+fn setting_words(help: &'static str) -> Arg {
+    positional("words", help).num_args(0..).allow_negative_numbers(true)
 }
 
 fn output_file(help: &'static str) -> Arg {

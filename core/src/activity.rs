@@ -116,7 +116,7 @@ static OTHER: Rule =
 /// The table but for its last row, in the order in which it is shown.
 static TABLE: [Rule; 20] = [
     Rule {
-        methods: &[Method::Status],
+        methods: &[Method::Status, Method::Set],
         askers: &[Asker::Command],
         ..row(
             "`drowse` (list), `ps`, `top`, `doctor`, `stats`, `timeline`, `logs`, `config`, `set`, `servers`, \
@@ -345,6 +345,7 @@ mod tests {
                     | Method::Status
                     | Method::Sync
                     | Method::Unsync
+                    | Method::Set
                     | Method::Close
             );
             let expected = usize::from(method != Method::Other && (!ours || asker == Asker::Command));
@@ -384,7 +385,7 @@ mod tests {
             let rule = rule(method, Asker::Command, false);
             assert_eq!((rule.starts, rule.counts), (Starts::Yes, Counts::Yes), "{method:?}");
         }
-        for method in [Method::Status, Method::Close, Method::Unsync] {
+        for method in [Method::Status, Method::Set, Method::Close, Method::Unsync] {
             let rule = rule(method, Asker::Command, false);
             assert_eq!((rule.starts, rule.counts), (Starts::No, Counts::No), "{method:?}");
         }

@@ -97,6 +97,13 @@ pub enum Inbound {
         /// Or no more.
         on: bool,
     },
+    /// `drowse/set`: the adapter reads it, and the server is kept otherwise from now on.
+    Set {
+        /// The request's id.
+        id: Span,
+        /// Its parameters.
+        params: Option<Span>,
+    },
     /// The client no longer wants the answer to that request.
     Cancel {
         /// The id of the request, raw.
@@ -213,6 +220,7 @@ impl Front {
                         | Inbound::Status { .. }
                         | Inbound::Close { .. }
                         | Inbound::Sync { .. }
+                        | Inbound::Set { .. }
                         | Inbound::Reject { .. }
                 );
                 self.read = self.read.saturating_add(u64::from(counts));
@@ -300,6 +308,7 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
         Method::Close => Inbound::Close { id },
+        Method::Set => Inbound::Set { id, params: parts.params },
         Method::Sync | Method::Unsync => {
             Inbound::Sync { id, params: parts.params, on: method == Method::Sync }
         }

@@ -29,6 +29,17 @@ impl Keepalive {
         Self { period: period.filter(|period| !period.is_zero()), state: State::Heard(Instant::ZERO) }
     }
 
+    /// Changes the period. What the server owes since its last question it has a full period for; and a server that was
+    /// heard is asked when it was silent for the new one.
+    pub fn set_period(&mut self, now: Instant, period: Option<Duration>) {
+        self.period = period.filter(|period| !period.is_zero());
+        if self.is_asked() {
+            self.state = State::Asked(now);
+        } else if self.period.is_none() {
+            self.state = State::Heard(now);
+        }
+    }
+
     /// The server said something: it is there, and what was asked need not be answered any more.
     pub const fn heard(&mut self, now: Instant) {
         self.state = State::Heard(now);
@@ -106,6 +117,29 @@ mod tests {
         assert!(keepalive.poll_question(at(65)));
         keepalive.heard(at(66));
         assert_eq!(awaits(&keepalive), Some((at(96), Reason::Keepalive)));
+    }
+
+    #[test]
+    fn another_period_counts_from_the_same_silence() {
+        let mut keepalive = Keepalive::new(None);
+        keepalive.heard(at(5));
+        keepalive.set_period(at(10), Some(Duration::from_secs(30)));
+        assert_eq!(awaits(&keepalive), Some((at(35), Reason::Keepalive)));
+        keepalive.set_period(at(20), Some(Duration::from_secs(10)));
+        assert_eq!(awaits(&keepalive), Some((at(15), Reason::Keepalive)), "over already");
+        assert!(!keepalive.handle_timeout(at(20)) && keepalive.poll_question(at(20)));
+        // Nobody is silent because the period got shorter while it thought.
+        keepalive.set_period(at(29), Some(Duration::from_secs(2)));
+        assert!(!keepalive.handle_timeout(at(30)));
+        assert_eq!(awaits(&keepalive), Some((at(31), Reason::KeepaliveAnswer)));
+        keepalive.set_period(at(30), None);
+        assert!(!keepalive.handle_timeout(at(1000)));
+        assert_eq!(awaits(&keepalive), None);
+        // One that is due is not asked any more.
+        let mut keepalive = Keepalive::new(Some(Duration::from_secs(1)));
+        assert!(!keepalive.handle_timeout(at(1)));
+        keepalive.set_period(at(1), None);
+        assert!(!keepalive.poll_question(at(1)));
     }
 
     #[test]

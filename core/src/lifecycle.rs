@@ -245,6 +245,12 @@ impl Lifecycle {
         self.config.idle = idle;
     }
 
+    /// Changes how the server is kept. Each step that is still to come goes by it: a stop that is under way keeps the grace
+    /// that its step began with.
+    pub const fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     /// Why an operation would not be accepted now.
     #[must_use]
     pub fn unavailable(&self, now: Instant) -> Option<Unavailable> {

@@ -49,6 +49,8 @@ pub enum Method {
     Sync,
     /// `drowse/unsync`: do so no more.
     Unsync,
+    /// `drowse/set`: how the server is kept from now on.
+    Set,
     /// `drowse/close`: end the server and the bridge.
     Close,
     /// Any other.
@@ -61,7 +63,7 @@ impl Method {
         Self::NAMES.into_iter().map(|(_, method)| method).chain([Self::Tasks, Self::Other])
     }
 
-    const NAMES: [(&'static str, Self); 21] = [
+    const NAMES: [(&'static str, Self); 22] = [
         ("tools/call", Self::ToolsCall),
         ("tools/list", Self::ToolsList),
         ("resources/read", Self::ResourcesRead),
@@ -82,6 +84,7 @@ impl Method {
         ("drowse/status", Self::Status),
         ("drowse/sync", Self::Sync),
         ("drowse/unsync", Self::Unsync),
+        ("drowse/set", Self::Set),
         ("drowse/close", Self::Close),
     ];
 

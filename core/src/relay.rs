@@ -290,6 +290,11 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         }
     }
 
+    /// Changes how long an answer may take, for those that are asked for from now on.
+    pub const fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// How many slots are in use.
     #[must_use]
     pub const fn used(&self) -> usize {

@@ -29,9 +29,11 @@ use crate::splice::RequestParts;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod exchange;
+mod kept;
 mod listening;
 
 pub use self::exchange::{Action, Ignored, Operation, Outcome, Refusal};
+pub use self::kept::Kept;
 
 #[cfg(test)]
 #[path = "server_tests.rs"]

@@ -16,6 +16,9 @@ use crate::link::Ran;
 #[path = "../tests/harness/mod.rs"]
 mod harness;
 
+#[path = "server/kept_tests.rs"]
+mod kept;
+
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 fn secs(seconds: u64) -> Duration {

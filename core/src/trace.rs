@@ -16,7 +16,7 @@ use crate::logging::Level;
 use crate::message::Writer;
 use crate::method::Method;
 use crate::negotiate::Question;
-use crate::server::{Action, Operation, Outcome, Refusal, Server};
+use crate::server::{Action, Kept, Operation, Outcome, Refusal, Server};
 use crate::time::{Duration, Instant};
 
 /// Whatever can be done to a [`Server`].
@@ -40,8 +40,12 @@ pub enum Input<'a> {
     Show(bool),
     /// [`Server::set_idle`]
     SetIdle(Option<Duration>),
+    /// [`Server::keep`]
+    Keep(Kept),
     /// [`Server::set_level`]
     SetLevel(Option<Level>),
+    /// [`Server::change_level`]
+    ChangeLevel(Option<Level>),
     /// [`Server::leave`]
     Leave,
     /// [`Server::close`]
@@ -142,7 +146,7 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 /// A buffer of the frame's length and this is always enough.
-pub const MAX_BESIDE_FRAME: usize = 160;
+pub const MAX_BESIDE_FRAME: usize = 320;
 
 /// Writes an input as a line, with its line end.
 ///
@@ -169,13 +173,27 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
         Input::Show(shown) => line.word(if shown { "show" } else { "hide" }),
         Input::SetIdle(idle) => {
             line.word("idle");
-            match idle {
-                Some(period) => line.duration(period),
-                None => line.word("never"),
-            }
+            line.period(idle);
+        }
+        Input::Keep(kept) => {
+            line.word("keep");
+            line.period(kept.idle);
+            line.duration(kept.input_grace);
+            line.duration(kept.terminate_grace);
+            line.word(if kept.auto_restart { "restart" } else { "rest" });
+            line.word(if kept.fail_on_expiry { "fail" } else { "fresh" });
+            line.duration(kept.connect);
+            line.duration(kept.allowance.quiet);
+            line.duration(kept.allowance.total);
+            line.period(kept.keepalive);
+            line.period(kept.session_keepalive);
         }
         Input::SetLevel(level) => {
             line.word("level");
+            line.word(level.map_or("none", Level::name));
+        }
+        Input::ChangeLevel(level) => {
+            line.word("change-level");
             line.word(level.map_or("none", Level::name));
         }
         Input::Leave => line.word("leave"),
@@ -248,12 +266,10 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
         b"undefer" => Input::Undefer,
         b"show" => Input::Show(true),
         b"hide" => Input::Show(false),
-        b"idle" if words.0 == Some(b"never") => {
-            words.0 = None;
-            Input::SetIdle(None)
-        }
-        b"idle" => Input::SetIdle(Some(words.duration()?)),
+        b"idle" => Input::SetIdle(words.period()?),
+        b"keep" => Input::Keep(words.kept()?),
         b"level" => Input::SetLevel(words.level()?),
+        b"change-level" => Input::ChangeLevel(words.level()?),
         b"leave" => Input::Leave,
         b"close" => Input::Close,
         b"persisted" => Input::Persisted,
@@ -302,7 +318,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Undefer => self.undefer(now),
             Input::Show(shown) => self.show(now, shown),
             Input::SetIdle(idle) => self.set_idle(idle),
+            Input::Keep(kept) => self.keep(now, kept),
             Input::SetLevel(level) => self.set_level(level),
+            Input::ChangeLevel(level) => self.change_level(level),
             Input::Leave => self.leave(now),
             Input::Close => self.close(now),
             Input::Persisted => self.handle_persisted(now),
@@ -379,6 +397,13 @@ impl Line<'_> {
         if let Verdict::Refused { status, .. } = verdict {
             self.0.raw(b" ");
             self.0.number(u64::from(status));
+        }
+    }
+
+    fn period(&mut self, period: Option<Duration>) {
+        match period {
+            Some(period) => self.duration(period),
+            None => self.word("never"),
         }
     }
 
@@ -478,15 +503,47 @@ impl<'a> Words<'a> {
         Key::from_wire(self.number()?).ok_or(ParseError)
     }
 
-    fn duration(&mut self) -> Result<Duration, ParseError> {
-        let word = self.word()?;
-        let at = word.iter().position(|byte| *byte == b's').ok_or(ParseError)?;
-        let (secs, nanos) = word.split_at_checked(at).ok_or(ParseError)?;
-        let secs = crate::json::as_u64(secs).ok_or(ParseError)?;
-        let nanos = nanos.get(1..).and_then(crate::json::as_u64).filter(|nanos| *nanos < 1_000_000_000);
-        let nanos = nanos.and_then(|nanos| u32::try_from(nanos).ok()).ok_or(ParseError)?;
-        Ok(Duration::new(secs, nanos))
+    fn kept(&mut self) -> Result<Kept, ParseError> {
+        Ok(Kept {
+            idle: self.period()?,
+            input_grace: self.duration()?,
+            terminate_grace: self.duration()?,
+            auto_restart: self.choice(b"restart", b"rest")?,
+            fail_on_expiry: self.choice(b"fail", b"fresh")?,
+            connect: self.duration()?,
+            allowance: Allowance { quiet: self.duration()?, total: self.duration()? },
+            keepalive: self.period()?,
+            session_keepalive: self.period()?,
+        })
     }
+
+    fn choice(&mut self, yes: &[u8], no: &[u8]) -> Result<bool, ParseError> {
+        match self.word()? {
+            word if word == yes => Ok(true),
+            word if word == no => Ok(false),
+            _ => Err(ParseError),
+        }
+    }
+
+    fn period(&mut self) -> Result<Option<Duration>, ParseError> {
+        match self.word()? {
+            b"never" => Ok(None),
+            word => duration(word).map(Some),
+        }
+    }
+
+    fn duration(&mut self) -> Result<Duration, ParseError> {
+        duration(self.word()?)
+    }
+}
+
+fn duration(word: &[u8]) -> Result<Duration, ParseError> {
+    let at = word.iter().position(|byte| *byte == b's').ok_or(ParseError)?;
+    let (secs, nanos) = word.split_at_checked(at).ok_or(ParseError)?;
+    let secs = crate::json::as_u64(secs).ok_or(ParseError)?;
+    let nanos = nanos.get(1..).and_then(crate::json::as_u64).filter(|nanos| *nanos < 1_000_000_000);
+    let nanos = nanos.and_then(|nanos| u32::try_from(nanos).ok()).ok_or(ParseError)?;
+    Ok(Duration::new(secs, nanos))
 }
 
 #[cfg(test)]

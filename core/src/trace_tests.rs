@@ -15,6 +15,21 @@ fn key(wire: u64) -> Key {
     Key::from_wire(wire).unwrap()
 }
 
+fn kept() -> Kept {
+    let second = Duration::from_secs(1);
+    Kept {
+        idle: Some(second),
+        input_grace: second,
+        terminate_grace: Duration::from_secs(2),
+        auto_restart: true,
+        fail_on_expiry: false,
+        connect: second,
+        allowance: Allowance { quiet: second, total: second },
+        keepalive: None,
+        session_keepalive: Some(Duration::from_nanos(5)),
+    }
+}
+
 fn every() -> Vec<(&'static str, Input<'static>)> {
     let second = Duration::from_secs(1);
     let allowance = Allowance { quiet: Duration::new(1, 500_000_000), total: Duration::MAX };
@@ -35,6 +50,19 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
         ("hide", Input::Show(false)),
         ("idle 1s0", Input::SetIdle(Some(second))),
         ("idle never", Input::SetIdle(None)),
+        ("keep 1s0 1s0 2s0 restart fresh 1s0 1s0 1s0 never 0s5", Input::Keep(kept())),
+        (
+            "keep never 1s0 2s0 rest fail 1s0 1s0 1s0 1s0 never",
+            Input::Keep(Kept {
+                idle: None,
+                auto_restart: false,
+                fail_on_expiry: true,
+                keepalive: Some(second),
+                session_keepalive: None,
+                ..kept()
+            }),
+        ),
+        ("change-level info", Input::ChangeLevel(Some(Level::Info))),
         ("level warning", Input::SetLevel(Some(Level::Warning))),
         ("level none", Input::SetLevel(None)),
         ("leave", Input::Leave),
@@ -235,7 +263,7 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 30] = [
+    let pairs: [(Input<'_>, Direct); 32] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
@@ -249,7 +277,9 @@ fn each_input_does_what_its_method_does() {
         (Input::SetIdle(Some(Duration::from_secs(3))), |server, _| {
             server.set_idle(Some(Duration::from_secs(3)));
         }),
+        (Input::Keep(kept()), |server, now| server.keep(now, kept())),
         (Input::SetLevel(Some(Level::Info)), |server, _| server.set_level(Some(Level::Info))),
+        (Input::ChangeLevel(Some(Level::Info)), |server, _| server.change_level(Some(Level::Info))),
         (Input::Leave, |server, now| server.leave(now)),
         (Input::Close, |server, now| server.close(now)),
         (Input::Persisted, |server, now| server.handle_persisted(now)),
@@ -301,6 +331,7 @@ fn each_input_does_what_its_method_does() {
                         | Input::Defer
                         | Input::SetIdle(_)
                         | Input::SetLevel(_)
+                        | Input::ChangeLevel(_)
                         | Input::SetWritable(_)
                         | Input::Sent(_)
                         | Input::Poll

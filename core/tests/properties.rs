@@ -21,7 +21,7 @@ use drowse_core::link::{Allowance, Cause, Key, OWN_INDEX, REISSUED, Ran, Slot};
 use drowse_core::message::Own;
 use drowse_core::method::Method;
 use drowse_core::negotiate::{Limits, Question};
-use drowse_core::server::{Action, Config, Operation, Outcome, Refusal, Server, Transport};
+use drowse_core::server::{Action, Config, Kept, Operation, Outcome, Refusal, Server, Transport};
 use drowse_core::time::{Duration, Instant, Reason};
 use drowse_core::trace::{self, Input, MAX_BESIDE_FRAME, Output};
 use proptest::prelude::*;
@@ -30,6 +30,8 @@ use harness::{Behaviour, Fate, World};
 
 #[path = "properties/http.rs"]
 mod http;
+#[path = "properties/kept.rs"]
+mod kept;
 
 const SLOTS: usize = 5;
 
@@ -47,6 +49,8 @@ enum Step {
     Undefer,
     Show(bool),
     SetIdle(Option<u64>),
+    /// Everything that can be changed: the idle period, and all else from the second number.
+    Keep(Option<u64>, u64),
     Close,
     Persisted,
     PersistFailed,
@@ -207,6 +211,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Undefer),
         1 => any::<bool>().prop_map(Step::Show),
         1 => proptest::option::of(0..100u64).prop_map(Step::SetIdle),
+        1 => (proptest::option::of(0..100u64), any::<u64>()).prop_map(|(idle, rest)| Step::Keep(idle, rest)),
         1 => prop_oneof![3 => Just(Step::Wake), 1 => Just(Step::Close)],
         6 => Just(Step::Persisted),
         1 => Just(Step::PersistFailed),
@@ -227,6 +232,23 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (carried(), verdict()).prop_map(|(carried, verdict)| Step::OwnVerdict(carried, verdict)),
         6 => millis().prop_map(Step::Pass),
     ]
+}
+
+/// Everything that can be changed: the idle period in seconds, and all else from a number.
+fn kept(idle: Option<u64>, rest: u64) -> Kept {
+    let bits = |from: u32| Duration::from_secs(1 + (rest >> from & 0xf));
+    let period = |from: u32| Some(bits(from)).filter(|period| *period != Duration::from_secs(0x10));
+    Kept {
+        idle: idle.map(Duration::from_secs),
+        input_grace: bits(0),
+        terminate_grace: bits(4),
+        auto_restart: rest >> 8 & 1 == 1,
+        fail_on_expiry: rest >> 9 & 1 == 1,
+        connect: bits(12),
+        allowance: Allowance { quiet: bits(16), total: bits(20) },
+        keepalive: period(24),
+        session_keepalive: period(28),
+    }
 }
 
 fn config() -> impl Strategy<Value = Config> {
@@ -380,6 +402,9 @@ impl Adapter {
             }
             Step::SetIdle(idle) => {
                 self.give(Input::SetIdle(idle.map(Duration::from_secs)));
+            }
+            Step::Keep(idle, rest) => {
+                self.give(Input::Keep(kept(*idle, *rest)));
             }
             Step::Close => {
                 self.give(Input::Close);

@@ -233,7 +233,9 @@ impl Adapter {
             Inbound::Refused => to_caller(&[b"refused"]),
             Inbound::Leave => self.put(now, Input::Leave),
             // A board without storage for listeners.
-            Inbound::Listen { id, .. } | Inbound::Sync { id, .. } => to_caller(&[id.of(line)]),
+            Inbound::Listen { id, .. } | Inbound::Sync { id, .. } | Inbound::Set { id, .. } => {
+                to_caller(&[id.of(line)]);
+            }
             Inbound::Discover { id } => {
                 to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
                 let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());

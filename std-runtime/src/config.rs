@@ -20,6 +20,20 @@ mod members;
 /// The largest file that is read.
 pub const MAX_CONFIG: u64 = 16 << 20;
 
+/// JSON with comments and trailing commas, and otherwise strict.
+pub(crate) const JSONC: jsonc_parser::ParseOptions = jsonc_parser::ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
 /// Why a configuration cannot be used. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -161,6 +175,30 @@ pub enum ConfigError {
         /// Why.
         source: ExpandError,
     },
+    /// The file of the user's defaults is damaged.
+    #[error("the defaults in {} cannot be used ({what}): mend the file, or remove it", path.display())]
+    Defaults {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A newer drowse wrote the user's defaults.
+    #[error("the defaults in {} were written by a newer drowse (schema {schema}): update drowse", path.display())]
+    NewerDefaults {
+        /// The path.
+        path: PathBuf,
+        /// Its schema.
+        schema: u64,
+    },
+    /// A setting has no such value.
+    #[error("{setting} must be {want}")]
+    BadSetting {
+        /// The setting.
+        setting: &'static str,
+        /// What it must be.
+        want: String,
+    },
     /// `--env NAME` of a variable that is not set.
     #[error("--env {name}: the variable is not set; set it, or give `--env {name}=VALUE`")]
     UnsetPin {
@@ -214,19 +252,7 @@ impl ConfigFile {
     /// If it is malformed or holds no servers.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let options = jsonc_parser::ParseOptions {
-            allow_comments: true,
-            allow_trailing_commas: true,
-            allow_loose_object_property_names: false,
-            allow_missing_commas: false,
-            allow_single_quoted_strings: false,
-            allow_hexadecimal_numbers: false,
-            allow_unary_plus_numbers: false,
-            allow_bare_decimal_point_numbers: false,
-            allow_non_finite_numbers: false,
-            allow_extended_string_escapes: false,
-        };
-        let root: Value = jsonc_parser::parse_to_serde_value(text, &options)
+        let root: Value = jsonc_parser::parse_to_serde_value(text, &JSONC)
             .map_err(|e| ConfigError::Malformed { path: path.to_owned(), what: e.to_string() })?;
         let no_servers = || ConfigError::NoServers { path: path.to_owned() };
         let Value::Object(mut root) = root else { return Err(no_servers()) };
@@ -588,6 +614,20 @@ pub fn seconds(text: &str) -> Option<u64> {
         rest = chars.as_str();
     }
     (last_unit != u64::MAX).then_some(total)
+}
+
+/// A period as people write it: the opposite of [`seconds`].
+#[must_use]
+pub fn period(secs: u64) -> String {
+    let mut text = String::new();
+    let mut rest = secs;
+    for (unit, length) in [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)] {
+        if rest >= length {
+            text.push_str(&format!("{}{unit}", rest / length));
+            rest %= length;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// Whether this can be the name of an environment variable.

@@ -202,6 +202,8 @@ impl HomeError {
 pub struct Home {
     root: PathBuf,
     runtime: Option<PathBuf>,
+    /// The user's defaults, where they are not in the home.
+    config: Option<PathBuf>,
 }
 
 impl Home {
@@ -226,7 +228,14 @@ impl Home {
                 },
             },
         };
-        Ok(Self::new(root, absolute("DROWSE_RUNTIME")?))
+        let config = match get("DROWSE_HOME") {
+            Some(_) => None,
+            None => get("XDG_CONFIG_HOME")
+                .filter(|p| p.is_absolute())
+                .or_else(|| get("HOME").filter(|p| p.is_absolute()).map(|home| home.join(".config")))
+                .map(|config| config.join("drowse/config.json")),
+        };
+        Ok(Self { config, ..Self::new(root, absolute("DROWSE_RUNTIME")?) })
     }
 
     /// A home at `root`; locks and sockets under `runtime`, if given. Both must be absolute.
@@ -237,13 +246,19 @@ impl Home {
             let canonical = fs::canonicalize(&root).unwrap_or_else(|_| root.clone());
             base.join(format!("{:016x}", fnv1a(canonical.as_os_str().as_bytes())))
         });
-        Self { root, runtime }
+        Self { root, runtime, config: None }
     }
 
     /// A home whose two directories are already known: what a bridge is told in its configuration.
     #[must_use]
     pub fn resolved(root: PathBuf, runtime: Option<PathBuf>) -> Self {
-        Self { root, runtime }
+        Self { root, runtime, config: None }
+    }
+
+    /// The same with the user's defaults of another home.
+    #[must_use]
+    pub fn with_defaults_of(self, other: &Self) -> Self {
+        Self { config: Some(other.config_file()), ..self }
     }
 
     /// The home directory.
@@ -306,6 +321,19 @@ impl Home {
     #[must_use]
     pub fn log_file(&self, name: &SessionName) -> PathBuf {
         self.session(name).join("log")
+    }
+
+    /// The user's defaults: `config.json` in the home that `DROWSE_HOME` names, else `drowse/config.json` in
+    /// `XDG_CONFIG_HOME` or `~/.config`.
+    #[must_use]
+    pub fn config_file(&self) -> PathBuf {
+        self.config.clone().unwrap_or_else(|| self.root.join("config.json"))
+    }
+
+    /// The lock of whoever changes [`Home::config_file`].
+    #[must_use]
+    pub fn config_lock(&self) -> PathBuf {
+        self.locks().join("config.lock")
     }
 
     /// The lock of whoever starts, closes or changes a session (L).

@@ -6,6 +6,7 @@ pub mod builtin;
 pub mod caller;
 pub mod config;
 pub mod credential;
+pub mod defaults;
 pub mod expand;
 mod fault;
 pub mod home;

@@ -18,8 +18,10 @@ use crate::home::{Home, HomeError, SessionName};
 use crate::process::ProcessIdentity;
 use crate::wire::FileSync;
 
+mod setting;
 mod settings;
 
+pub use setting::{Setting, Source};
 pub use settings::{
     DEFAULT_CONNECT_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS, DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, OnExpiry,
     Settings,
@@ -89,6 +91,9 @@ pub struct SessionRecord {
     /// Those of them that were given on the command line, and so outlive an edit of the entry.
     #[serde(default)]
     pub given: Settings,
+    /// Those that its entry has; absent in a record of a drowse that did not keep them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<Settings>,
     /// Whether the entry says that it is started unasked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_connect: Option<bool>,
@@ -175,6 +180,43 @@ impl SessionRecord {
     #[must_use]
     pub fn is_template(&self) -> bool {
         matches!(self.target, Target::Entry { .. })
+    }
+
+    /// What its entry says, as far as that is known.
+    pub(crate) fn of_entry(&self) -> Settings {
+        match (&self.entry, self.is_template()) {
+            (Some(entry), _) => entry.clone(),
+            // All that was not given came from there.
+            (None, true) => {
+                let mut entry = self.settings.clone();
+                let given = Setting::ALL.into_iter().filter(|setting| setting.value(&self.given).is_some());
+                given.for_each(|setting| setting.copy(&Settings::default(), &mut entry));
+                entry
+            }
+            (None, false) => Settings::default(),
+        }
+    }
+
+    /// The settings that its next start has: what was given, else what its entry says, else the user's defaults.
+    #[must_use]
+    pub fn wanted(&self, defaults: &Settings) -> Settings {
+        let wanted = self.given.clone().over(self.of_entry()).over(defaults.clone());
+        if self.url.is_some() { wanted } else { wanted.without_those_for_urls() }
+    }
+
+    /// Where the next start has the value of a setting from.
+    #[must_use]
+    pub fn source(&self, setting: Setting, defaults: &Settings) -> Source {
+        let has = |settings: &Settings| setting.value(settings).is_some();
+        if has(&self.given) {
+            Source::Given
+        } else if has(&self.of_entry()) {
+            Source::Entry
+        } else if has(defaults) && (self.url.is_some() || !setting.is_for_urls()) {
+            Source::User
+        } else {
+            Source::BuiltIn
+        }
     }
 
     /// What it runs, for people: `file:entry`, the URL, or the command line.
@@ -461,6 +503,7 @@ mod tests {
             pins: vec!["P".into()],
             settings: Settings { idle_timeout_secs: Some(0), ..Settings::default() },
             given: Settings::default(),
+            entry: None,
             auto_connect: None,
             syncs: Vec::new(),
             created: 7,

@@ -6,10 +6,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::EraMemory;
+use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, EraMemory, Settings};
 
 /// The hello versions that this build speaks, best first.
 pub const HELLO_VERSIONS: &[u32] = &[1];
@@ -30,6 +31,8 @@ pub const METHOD_INFO: &str = "drowse/info";
 pub const METHOD_PING: &str = "drowse/ping";
 /// Asks how the bridge is. Neither starts nor counts.
 pub const METHOD_STATUS: &str = "drowse/status";
+/// Keeps the server otherwise from now on, params [`Keep`]. Neither starts nor counts.
+pub const METHOD_SET: &str = "drowse/set";
 /// Ends the server's tree and then the bridge. Neither starts nor counts.
 pub const METHOD_CLOSE: &str = "drowse/close";
 /// Keeps a file equal to a resource, params [`FileSync`]; answered when it is so for the first time. Starts a sleeping
@@ -392,6 +395,76 @@ pub struct BridgeConfig {
     /// Whether the server ended the last generation's session.
     #[serde(default)]
     pub expired: bool,
+}
+
+/// The params of [`METHOD_SET`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// All of it, whether or not it is new: so that the last one holds, whatever was lost.
+    pub settings: BridgeSettings,
+    /// The log level that is wanted from now on (`none`: as much as the server gives by itself); absent: as it was.
+    #[serde(default, rename = "logLevel", skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<String>,
+}
+
+/// The settings that a bridge can change while its server runs. See [`BridgeConfig`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BridgeSettings {
+    /// [`BridgeConfig::idle_timeout_secs`]
+    pub idle_timeout_secs: u64,
+    /// [`BridgeConfig::timeout_ms`]
+    pub timeout_ms: u64,
+    /// [`BridgeConfig::max_timeout_ms`]
+    pub max_timeout_ms: u64,
+    /// [`BridgeConfig::connect_timeout_ms`]
+    pub connect_timeout_ms: u64,
+    /// [`BridgeConfig::stop_grace_ms`]
+    pub stop_grace_ms: u64,
+    /// [`BridgeConfig::keepalive_secs`]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keepalive_secs: Option<u64>,
+    /// [`BridgeConfig::auto_restart`]
+    #[serde(default)]
+    pub auto_restart: bool,
+    /// [`BridgeConfig::fail_on_expiry`]
+    #[serde(default)]
+    pub fail_on_expiry: bool,
+}
+
+impl BridgeSettings {
+    /// What a bridge is told of a session's settings.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            idle_timeout_secs: settings.idle_timeout_secs.unwrap_or(0),
+            timeout_ms: settings.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
+            max_timeout_ms: millis(settings.max_timeout()),
+            connect_timeout_ms: millis(settings.connect_timeout()),
+            stop_grace_ms: settings.stop_grace_ms.unwrap_or(DEFAULT_STOP_GRACE_MS),
+            keepalive_secs: settings.keepalive_secs,
+            auto_restart: settings.auto_restart.unwrap_or(false),
+            fail_on_expiry: settings.fails_on_expiry(),
+        }
+    }
+}
+
+impl BridgeConfig {
+    /// The part of it that can be changed later.
+    #[must_use]
+    pub fn settings(&self) -> BridgeSettings {
+        BridgeSettings {
+            idle_timeout_secs: self.idle_timeout_secs,
+            timeout_ms: self.timeout_ms,
+            max_timeout_ms: self.max_timeout_ms,
+            connect_timeout_ms: self.connect_timeout_ms,
+            stop_grace_ms: self.stop_grace_ms,
+            keepalive_secs: self.keepalive_secs,
+            auto_restart: self.auto_restart,
+            fail_on_expiry: self.fail_on_expiry,
+        }
+    }
 }
 
 /// A server behind a URL.

@@ -1,6 +1,6 @@
 //! Lines as people type them.
 
-use drowse_runtime::record::{OnExpiry, Settings};
+use drowse_runtime::record::{OnExpiry, Setting, Settings};
 
 use super::*;
 use crate::target::Target;
@@ -384,4 +384,78 @@ fn answers_to_questions_of_the_server() {
     let settings = connected("connect @x --root / --root file:///b --sampling-command cmd -- cat").settings;
     assert_eq!(settings.roots, Some(vec!["file:///".into(), "file:///b".into()]));
     assert_eq!(settings.sampling_command.as_deref(), Some("cmd"));
+}
+
+fn changes(text: &str) -> Vec<Change> {
+    match command_of(text) {
+        Command::Set { changes, .. } => changes,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn settings_are_pairs_in_either_word_order() {
+    let idle = |secs| Settings { idle_timeout_secs: Some(secs), ..Settings::default() };
+    let to = |setting, settings| Change::To(setting, Box::new(settings));
+    for text in ["@s set idle-timeout 5m auto-restart default", "set @s idle-timeout 300 autoRestart default"]
+    {
+        let wanted = [to(Setting::IdleTimeout, idle(300)), Change::Unset(Setting::AutoRestart)];
+        assert_eq!(changes(text), wanted, "{text}");
+    }
+    assert_eq!(changes("@s set"), []);
+    assert_eq!(changes("set @s idle-timeout 0 --json"), [to(Setting::IdleTimeout, idle(0))]);
+    assert_eq!(changes("set @s log-level off"), [Change::Unset(Setting::LogLevel)]);
+    let roots = Some(vec!["file:///a".to_owned(), "file:///b".to_owned()]);
+    let roots = Settings { roots, ..Settings::default() };
+    assert_eq!(changes("set @s roots file:///a roots file:///b"), [to(Setting::Roots, roots)]);
+}
+
+#[test]
+fn settings_that_are_none_say_what_to_do() {
+    for (text, part) in [
+        ("set idle-timeout 5", "needs a session"),
+        ("set @s idle-timeout", "idle-timeout needs a value"),
+        ("set @s idle-timeout -1", "0 means never; not `-1`"),
+        ("set @s idle-timeout 1.5", "0 means never"),
+        ("set @s idle-timeout 99999999999999", "0 means never"),
+        ("set @s timeout 0", "a positive number"),
+        ("set @s keepalive soon", "a number of seconds"),
+        ("set @s auto-restart maybe", "on or off"),
+        ("set @s on-expiry never", "fresh or fail"),
+        ("set @s insecure 2", "on or off"),
+        ("set @s mcp-version 1999", "legacy, modern"),
+        ("set @s log-level loud", "debug, info"),
+        ("set @s proxy ::", "the URL of a proxy"),
+        ("set @s idel-timeout 5", "there is no setting"),
+        ("set @s idle-timeout 5 idle-timeout 6", "given twice"),
+        ("set @s idle-timeout 5 idle-timeout default", "given twice"),
+        ("set @s roots /a roots default", "roots"),
+        ("config get", "which setting"),
+        ("config get nothing", "there is no setting"),
+        ("config set idle-timeout", "needs a value"),
+        ("config set idle-timeout x", "a number of seconds"),
+        ("config set idle-timeout 5 6", "too many words"),
+        ("config set insecure on", "has no default for all"),
+        ("config reset", "takes get, set, unset or path"),
+        ("@s config", "does not take a session"),
+    ] {
+        let failure = refused(text);
+        assert!(failure.message.contains(part), "{text}: {}", failure.message);
+    }
+    assert_eq!(refused("set @s idle-time 5").hint.as_deref(), Some("Did you mean: idle-timeout"));
+}
+
+#[test]
+fn defaults_of_the_user() {
+    let config = |text: &str| match command_of(text) {
+        Command::Config(config) => config,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(config("config"), Config::Show);
+    assert_eq!(config("config path --json"), Config::Path);
+    assert_eq!(config("config get idle-timeout"), Config::Get(Setting::IdleTimeout));
+    assert_eq!(config("config unset keepalive"), Config::Unset(Setting::Keepalive));
+    assert_eq!(config("config set keepalive default"), Config::Unset(Setting::Keepalive));
+    let zero = Settings { idle_timeout_secs: Some(0), ..Settings::default() };
+    assert_eq!(config("config set idle-timeout 0"), Config::Set(Setting::IdleTimeout, Box::new(zero)));
 }

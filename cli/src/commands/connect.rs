@@ -248,6 +248,7 @@ fn show(
         Outcome::Created => format!("{name} connected in {}", duration(took)),
         Outcome::Registered => format!("{name} registered; nothing is started yet"),
         Outcome::AlreadyAwake => format!("{name} was connected and awake already"),
+        Outcome::Changed => format!("{name} was awake already, and goes by its new settings from now on"),
         Outcome::Woken if is_remote => {
             format!("{name} woken in {}; its session with the server is a fresh one", duration(took))
         }
@@ -298,6 +299,7 @@ fn word(outcome: Outcome) -> &'static str {
         Outcome::Created => "created",
         Outcome::Registered => "registered",
         Outcome::AlreadyAwake => "already-awake",
+        Outcome::Changed => "changed",
         Outcome::Woken => "woken",
         Outcome::Restarted => "restarted",
         Outcome::Updated => "updated",

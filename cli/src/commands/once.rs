@@ -130,8 +130,13 @@ impl Place {
         Ok(Self { directory, guard })
     }
 
+    /// Its own, with the user's defaults.
     fn home(&self) -> Home {
-        home(self.directory.path())
+        let home = home(self.directory.path());
+        match Home::from_env() {
+            Ok(users) => home.with_defaults_of(&users),
+            Err(_) => home,
+        }
     }
 
     /// Ends the server and removes everything.

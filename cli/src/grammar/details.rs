@@ -127,3 +127,44 @@ In a start-up file:
 
 Commands, flags and their values, sessions, tools, prompts, resources and the arguments of a tool are completed: from what \
 is on the disk, so that no Tab starts a server or keeps one awake.";
+
+pub(super) const SET_DETAILS: &str = "\
+Settings:
+  idle-timeout     let the server go after that long without use (600, 10m; 0: never)
+  timeout          limit of a request, anew with each progress (300 s)
+  max-timeout      limit of a request whatever its progress (1 h)
+  connect-timeout  limit of a start (60 s)
+  stop-grace       how long a server may take to exit: after EOF, and again after TERM (2 s)
+  keepalive        ask a silent server that often whether it is there (0: never)
+  auto-restart     start a server that crashed or expired again in the background (on, off)
+  on-expiry        when the server ended the session: begin a fresh one, or fail (fresh, fail)
+  log-level        how much of its log the server is to send (warning, …; off)
+  mcp-version      pin an era or a revision (legacy, modern, 2025-06-18)
+  roots            a directory that the server may be told of, or a JSON list; repeatable
+  sampling-command the shell command that asks a language model for the server
+  insecure, cacert, proxy   as the flags of connect, for servers behind URLs
+
+`default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \
+one holds. All of it survives restarts. Nothing is started by it, and it is no use of the server.
+
+A server that runs goes by the first nine at once. The idle period counts from the end of the last operation: a shorter \
+one may be over already. A limit holds for requests from then on. The others take effect at the next start \
+(drowse restart @name).
+
+For example:
+  drowse @name set idle-timeout 10m keepalive 0
+  drowse @name set idle-timeout default";
+
+pub(super) const CONFIG_DETAILS: &str = "\
+Your defaults hold for every session that does not say otherwise: before them come what `connect` or `set` gave and \
+what the session's entry in a configuration file says, an explicit 0 included. New sessions have a change at once, \
+others at their next start. The settings are those of `drowse set --help`, without mcp-version, log-level and insecure, \
+which are about one server.
+
+The file may hold comments and trailing commas, and what drowse does not know stays as it is: \
+`{\"schema\": 1, \"defaults\": {\"idleTimeoutSecs\": 600}}`. It is config.json in $DROWSE_HOME if that is set, else \
+drowse/config.json in $XDG_CONFIG_HOME or ~/.config.
+
+For example:
+  drowse config set idle-timeout 10m
+  drowse config unset idle-timeout";

@@ -10,6 +10,7 @@ mod marked;
 mod questions;
 mod relay;
 mod remote;
+mod settings;
 mod streams;
 mod sync;
 mod tasks;

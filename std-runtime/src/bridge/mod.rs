@@ -11,6 +11,7 @@ mod host;
 mod hub;
 mod intake;
 mod outlet;
+mod settings;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,8 +22,6 @@ use std::sync::Arc;
 
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::{Pin, Revision};
-use drowse_core::lifecycle;
-use drowse_core::link::Allowance;
 use drowse_core::logging::Level;
 use drowse_core::negotiate::Limits;
 use drowse_core::server;
@@ -49,9 +48,6 @@ use host::BridgeHost;
 const SLOTS: usize = 256;
 /// How long connections may take to read the goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// How long a server behind a URL that keeps a session may be silent, unless the session says otherwise.
-const SESSION_KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Runs the bridge. Its standard input holds one [`BridgeConfig`], its standard output is where the starter waits for
 /// one line, a [`crate::wire::StartReport`].
@@ -216,42 +212,24 @@ fn is_ours(stream: &tokio::net::UnixStream) -> bool {
 }
 
 fn hub_config(config: &BridgeConfig) -> HubConfig {
-    let millis = Duration::from_millis;
     let revision = config.era.as_ref().and_then(|memory| Revision::from_name(&memory.protocol_version));
-    let grace = millis(config.stop_grace_ms);
     HubConfig {
         server: server::Config {
             pin: config.mcp_version.as_deref().and_then(Pin::from_name).unwrap_or_default(),
             remembered: revision.map(Revision::era),
             limits: Limits {
-                connect: millis(config.connect_timeout_ms),
                 // Over HTTP silence says nothing of the era.
                 hedge: Limits::default().hedge.filter(|_| config.remote.is_none()),
                 ..Limits::default()
-            },
-            lifecycle: lifecycle::Config {
-                idle: (config.idle_timeout_secs > 0).then(|| Duration::from_secs(config.idle_timeout_secs)),
-                input_grace: grace,
-                terminate_grace: grace,
-                auto_restart: config.auto_restart,
-                fail_on_expiry: config.fail_on_expiry,
-                ..lifecycle::Config::default()
             },
             transport: if config.remote.is_some() {
                 server::Transport::Http
             } else {
                 server::Transport::Stream
             },
-            session_keepalive: match config.keepalive_secs {
-                Some(secs) => (secs > 0).then(|| Duration::from_secs(secs)),
-                None => Some(SESSION_KEEPALIVE),
-            },
-            keepalive: config.keepalive_secs.filter(|secs| *secs > 0).map(Duration::from_secs),
-            allowance: Allowance {
-                quiet: millis(config.timeout_ms),
-                total: millis(config.max_timeout_ms.max(config.timeout_ms)),
-            },
-        },
+            ..server::Config::default()
+        }
+        .with(settings::kept(&config.settings())),
         slots: SLOTS,
         limit: MAX_MESSAGE,
         generation: config.generation,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::end::Ending;
 use super::error::CallError;
 use super::link::{Greeting, Link};
-use super::pin::{Environment, Pinned, change, differs, pin, pin_again, same_target};
+use super::pin::{Difference, Environment, Pinned, change, difference, pin, pin_again, same_target};
+use super::settings::Heard;
 use super::start::Started;
 use super::wake::{MAX_STARTS, Met, NotMet, Present, known_if_readable};
 use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
@@ -31,7 +32,7 @@ impl Sessions {
         let name = &wanted.name;
         // What can be wrong without looking at any session is said before one is touched.
         let pinned = match record::read_session(&self.home, name) {
-            Ok(None) => Some(pin(wanted)?),
+            Ok(None) => Some(pin(wanted, self.defaults()?.settings())?),
             _ => None,
         };
         self.home.prepare()?;
@@ -43,7 +44,10 @@ impl Sessions {
         match record::read_session(&self.home, name)? {
             Some(record) => self.connect_existing(wanted, record, lock, wait),
             None => {
-                let pinned = pinned.map_or_else(|| pin(wanted), Ok)?;
+                let pinned = match pinned {
+                    Some(pinned) => pinned,
+                    None => pin(wanted, self.defaults()?.settings())?,
+                };
                 self.connect_new(wanted, pinned, lock, wait)
             }
         }
@@ -69,7 +73,7 @@ impl Sessions {
         let record = self.record(name)?;
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         // Before anything is ended: a broken entry leaves the server that runs alone.
-        let again = pin_again(&record, &credentials, environment)?;
+        let again = pin_again(&record, &credentials, environment, self.defaults()?.settings())?;
         let runs = |record: &SessionRecord| (record.command.clone(), record.args.clone(), record.url.clone());
         let same_server = runs(&again.record) == runs(&record);
         if (&again.record, &again.credentials) != (&record, &credentials) {
@@ -104,8 +108,10 @@ impl Sessions {
         let level = level.map(str::to_owned);
         if record.settings.log_level != level {
             record.settings.log_level.clone_from(&level);
-            record.given.log_level = level;
+            record.given.log_level.clone_from(&level);
             record::write_session(&self.home, name, &record)?;
+            // Another may have set it between: what is written last is what holds.
+            self.tell_settings(name, &record.settings, Some(level))?;
         }
         Ok(())
     }
@@ -155,11 +161,17 @@ impl Sessions {
         }
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         let new = change(&record, &credentials, wanted)?;
-        let differs = differs((&record, &credentials), &new);
-        if differs {
+        let difference = difference((&record, &credentials), &new);
+        let differs = difference != Difference::None;
+        if differs || new.record.given != record.given {
             credential::write(&self.home, name, &new.credentials)?;
             record::write_session(&self.home, name, &new.record)?;
         }
+        let heard = match difference {
+            Difference::Live => self.tell_settings(name, &new.record.settings, None)?,
+            _ => Heard::Asleep,
+        };
+        let told = heard == Heard::Yes;
         let done =
             |outcome, info| Connected { name: name.clone(), record: new.record.clone(), outcome, info };
         let refused = known_if_readable(self, name)?.is_some_and(|known| known.state == State::Unauthorized);
@@ -168,7 +180,7 @@ impl Sessions {
             if refused && differs && Lock::try_acquire(&self.home.bridge_lock(name))?.is_some() {
                 self.forgive(name, true)?;
             }
-            return Ok(done(Outcome::Updated, None));
+            return Ok(done(if told { Outcome::Changed } else { Outcome::Updated }, None));
         }
         // Whoever connects wants it tried again, with other credentials or without.
         if refused {
@@ -177,8 +189,10 @@ impl Sessions {
             let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
             return Ok(done(Outcome::Woken, Some(info)));
         }
-        // A bridge is told its settings when it starts, so new ones need a new bridge.
-        if differs && matches!(self.greet(name, wait, GREETING)?, Greeting::Welcome(_)) {
+        // What a bridge is told only when it starts needs a new bridge.
+        if (difference == Difference::Start || heard == Heard::No)
+            && matches!(self.greet(name, wait, GREETING)?, Greeting::Welcome(_))
+        {
             self.end(name, &record, Ending::Kept, wait)?;
             self.forgive(name, true)?;
             let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
@@ -188,7 +202,7 @@ impl Sessions {
             Met::Running(link) => {
                 // From here on like any other caller: the bridge may fall asleep at this very moment.
                 let info = Caller::on(self, name, wait, link).call(info_request())?;
-                Ok(done(Outcome::AlreadyAwake, Some(info)))
+                Ok(done(if told { Outcome::Changed } else { Outcome::AlreadyAwake }, Some(info)))
             }
             Met::Started(bridge) => {
                 bridge.release();

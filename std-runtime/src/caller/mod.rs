@@ -12,6 +12,7 @@ mod link;
 mod listing;
 mod message;
 mod pin;
+mod settings;
 mod start;
 mod subscription;
 mod sync;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use self::error::{CallError, ExitClass, RpcError};
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
+pub use self::settings::{Change, Changed, Heard};
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 pub use self::subscription::{News, Subscription};
 pub use drowse_core::logging::Level;
@@ -145,6 +147,8 @@ pub enum Outcome {
     Registered,
     /// The session was there and awake.
     AlreadyAwake,
+    /// The session was there and awake, and its server goes by the settings that are given now.
+    Changed,
     /// The session was there, asleep, and was woken.
     Woken,
     /// The session was there, and its server was started anew: server-side state is gone.

@@ -12,7 +12,7 @@ use super::{Pin, Wanted, WantedTarget};
 use crate::config::{ConfigError, ConfigFile, Entry, Transport, is_variable};
 use crate::credential::Credentials;
 use crate::expand::{expand, variables};
-use crate::record::{SCHEMA, SessionRecord, Settings, Target, now_ms};
+use crate::record::{SCHEMA, SessionRecord, Setting, Settings, Target, now_ms};
 use crate::remote::{
     Header, check_certificates, check_header_name, check_proxy, complete_url, header_value, is_same_url,
 };
@@ -99,7 +99,7 @@ pub(super) struct Pinned {
 }
 
 /// The records of a session that does not exist yet.
-pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
+pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallError> {
     let mut credentials = Credentials { ambient: wanted.environment.ambient(), ..Credentials::default() };
     add_pins(&mut credentials, &wanted.pins, &wanted.environment)?;
     let settings = given(wanted)?;
@@ -116,6 +116,7 @@ pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
         pins: credentials.pins.keys().cloned().collect(),
         settings: settings.clone(),
         given: settings,
+        entry: None,
         auto_connect: None,
         syncs: Vec::new(),
         created: now_ms(),
@@ -131,6 +132,7 @@ pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
         WantedTarget::Url { url } => record.url = Some(address(url)?),
         WantedTarget::Entry { .. } => take_entry(&mut record, &mut credentials, &wanted.environment)?,
     }
+    record.settings = record.wanted(defaults);
     suits(&record, wanted)?;
     add_headers(&mut record, &mut credentials, &wanted.headers)?;
     Ok(Pinned { record, credentials })
@@ -142,9 +144,11 @@ pub(super) fn pin_again(
     record: &SessionRecord,
     credentials: &Credentials,
     environment: &Environment,
+    defaults: &Settings,
 ) -> Result<Pinned, CallError> {
     let mut again = Pinned { record: record.clone(), credentials: credentials.clone() };
     take_entry(&mut again.record, &mut again.credentials, environment)?;
+    again.record.settings = again.record.wanted(defaults);
     Ok(again)
 }
 
@@ -211,7 +215,7 @@ fn given(wanted: &Wanted) -> Result<Settings, CallError> {
     Ok(settings)
 }
 
-fn usable(certificates: &Path, place: impl Fn() -> String) -> Result<(), CallError> {
+pub(super) fn usable(certificates: &Path, place: impl Fn() -> String) -> Result<(), CallError> {
     text(certificates, "the path of the file of certificates")?;
     check_certificates(certificates)
         .map_err(|source| ConfigError::Certificate { place: place(), source }.into())
@@ -315,7 +319,7 @@ fn take_entry(
     credentials.variables = variables;
     credentials.entry = literals;
     credentials.entry_headers = literal_headers;
-    record.settings = record.given.clone().over(settings);
+    record.entry = Some(settings);
     record.auto_connect = auto_connect;
     Ok(())
 }
@@ -372,9 +376,26 @@ fn text(path: &Path, what: &str) -> Result<String, CallError> {
     path.to_str().map(str::to_owned).ok_or_else(|| CallError::NotText { what: what.to_owned() })
 }
 
-/// Whether two records differ in anything that a running bridge was told.
-pub(super) fn differs(old: (&SessionRecord, &Credentials), new: &Pinned) -> bool {
-    old.0.settings != new.record.settings || old.1 != &new.credentials
+/// How two records differ in what a running bridge was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Difference {
+    /// Not at all.
+    None,
+    /// In settings that can be changed while the server runs.
+    Live,
+    /// In something that only a new bridge goes by.
+    Start,
+}
+
+pub(super) fn difference(old: (&SessionRecord, &Credentials), new: &Pinned) -> Difference {
+    let differing: Vec<Setting> = Setting::differing(&old.0.settings, &new.record.settings).collect();
+    if old.1 != &new.credentials || !differing.iter().all(|setting| setting.is_live()) {
+        Difference::Start
+    } else if differing.is_empty() {
+        Difference::None
+    } else {
+        Difference::Live
+    }
 }
 
 #[cfg(test)]

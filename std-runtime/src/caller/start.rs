@@ -24,11 +24,11 @@ use crate::fault;
 use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
-use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, SessionRecord, State, StateRecord};
+use crate::record::{SessionRecord, State, StateRecord};
 use crate::remote::{complete_url, header_value};
 use crate::sys::pidfd::PidFd;
 use crate::wait::{Wait, Woken};
-use crate::wire::{BridgeConfig, Ran, Remote, StartReport};
+use crate::wire::{BridgeConfig, BridgeSettings, Ran, Remote, StartReport};
 
 /// The hidden command that a bridge runs as.
 pub const BRIDGE_COMMAND: &str = "bridge-serve";
@@ -277,6 +277,7 @@ pub(super) fn bridge_config(
     }
     env.extend(credentials.pins.clone());
     let settings = &record.settings;
+    let kept = BridgeSettings::of(settings);
     Ok(BridgeConfig {
         session: name.as_str().to_owned(),
         home: home.root().to_owned(),
@@ -285,14 +286,14 @@ pub(super) fn bridge_config(
         args,
         cwd,
         env: env.into_iter().collect(),
-        idle_timeout_secs: settings.idle_timeout_secs.unwrap_or(0),
-        timeout_ms: settings.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
-        max_timeout_ms: u64::try_from(settings.max_timeout().as_millis()).unwrap_or(u64::MAX),
-        connect_timeout_ms: u64::try_from(settings.connect_timeout().as_millis()).unwrap_or(u64::MAX),
-        stop_grace_ms: settings.stop_grace_ms.unwrap_or(DEFAULT_STOP_GRACE_MS),
-        keepalive_secs: settings.keepalive_secs,
-        auto_restart: settings.auto_restart.unwrap_or(false),
-        fail_on_expiry: settings.fails_on_expiry(),
+        idle_timeout_secs: kept.idle_timeout_secs,
+        timeout_ms: kept.timeout_ms,
+        max_timeout_ms: kept.max_timeout_ms,
+        connect_timeout_ms: kept.connect_timeout_ms,
+        stop_grace_ms: kept.stop_grace_ms,
+        keepalive_secs: kept.keepalive_secs,
+        auto_restart: kept.auto_restart,
+        fail_on_expiry: kept.fail_on_expiry,
         remote,
         mcp_version: settings.mcp_version.clone(),
         roots: settings.roots.clone().unwrap_or_default(),

@@ -310,6 +310,8 @@ impl Sessions {
                 }
             };
         }
+        // While nothing was touched yet: what is wrong with the user's defaults is to be mended first.
+        let record = &*self.with_defaults(name, record)?;
         // C5.
         let known = record::read_state(&self.home, name)?;
         fault::point("C5");

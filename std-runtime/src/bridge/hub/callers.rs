@@ -222,6 +222,10 @@ impl Hub {
                         hub.unsync(inner, id, request.of(frame), params);
                     }
                 }
+                Inbound::Set { id: request, params } => {
+                    let params = params.map_or(&b"{}"[..], |params| params.of(frame));
+                    inner.set(now, id, request.of(frame), params);
+                }
                 Inbound::Cancel { request } => {
                     let wanted = request.of(frame);
                     for key in

@@ -22,6 +22,11 @@ fn wanted(target: WantedTarget, environment: Environment) -> Wanted {
     }
 }
 
+/// No defaults of the user's.
+fn none() -> Settings {
+    Settings::default()
+}
+
 fn command() -> WantedTarget {
     WantedTarget::Command { command: "./serve".into(), args: vec!["${NOT_EXPANDED}".into()] }
 }
@@ -52,7 +57,7 @@ fn the_allow_list_is_pinned_and_nothing_else() {
         ("SECRET", "s"),
         ("PATHS", "no"),
     ]);
-    let pinned = pin(&wanted(command(), environment)).unwrap();
+    let pinned = pin(&wanted(command(), environment), &none()).unwrap();
     let names: Vec<_> = pinned.credentials.ambient.keys().map(String::as_str).collect();
     let proxies = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "LC_ALL", "NO_PROXY", "PATH", "SSL_CERT_DIR"];
     let more = ["SSL_CERT_FILE", "XDG_DATA_HOME", "all_proxy", "http_proxy", "https_proxy", "no_proxy"];
@@ -70,7 +75,7 @@ fn values_never_reach_the_record() {
     let mut wanted =
         wanted(target, environment(&[("KEY", "key-secret"), ("TOKEN", "tok-secret"), ("P", "pin-secret")]));
     wanted.pins = vec![Pin::Name("P".into()), Pin::Value("Q".into(), "q-secret".into())];
-    let Pinned { record, credentials } = pin(&wanted).unwrap();
+    let Pinned { record, credentials } = pin(&wanted, &none()).unwrap();
     let json = serde_json::to_string(&record).unwrap();
     assert!(!json.contains("secret"), "{json}");
     assert!(json.contains("--key=${KEY}") && json.contains("x${TOKEN}"), "{json}");
@@ -88,7 +93,7 @@ fn what_is_given_beats_the_entry_zero_included() {
     let (_dir, target) = file(r#"{"servers":{"e":{"command":"run","idleTimeoutSecs":60,"timeout":5}}}"#);
     let mut wanted = wanted(target, Environment::default());
     wanted.settings.idle_timeout_secs = Some(0);
-    let pinned = pin(&wanted).unwrap();
+    let pinned = pin(&wanted, &none()).unwrap();
     assert_eq!(pinned.record.settings.idle_timeout_secs, Some(0));
     assert_eq!(pinned.record.settings.timeout_ms, Some(5_000));
     assert_eq!(pinned.record.given, wanted.settings);
@@ -103,7 +108,7 @@ fn an_unset_variable_is_an_error_that_names_it_and_its_place() {
         ("cwd", r#"{"command":"c","cwd":"${GONE}/x"}"#),
     ] {
         let (_dir, target) = file(&format!(r#"{{"servers":{{"e":{body}}}}}"#));
-        let error = pin(&wanted(target, Environment::default())).unwrap_err().to_string();
+        let error = pin(&wanted(target, Environment::default()), &none()).unwrap_err().to_string();
         assert!(
             error.contains("GONE is not set") && error.contains(member) && error.contains('e'),
             "{error}"
@@ -111,15 +116,16 @@ fn an_unset_variable_is_an_error_that_names_it_and_its_place() {
     }
     let mut unset = wanted(command(), Environment::default());
     unset.pins = vec![Pin::Name("GONE".into())];
-    assert!(pin(&unset).unwrap_err().to_string().contains("--env GONE"));
+    assert!(pin(&unset, &none()).unwrap_err().to_string().contains("--env GONE"));
 }
 
 #[test]
 fn empty_commands_and_urls_that_are_none_are_refused() {
     let empty = WantedTarget::Command { command: String::new(), args: vec![] };
-    assert!(pin(&wanted(empty, Environment::default())).is_err());
+    assert!(pin(&wanted(empty, Environment::default()), &none()).is_err());
     for url in ["ftp://h", "https://me:hush@h/", "https://h/#hush"] {
-        let error = pin(&wanted(WantedTarget::Url { url: url.into() }, Environment::default())).unwrap_err();
+        let error =
+            pin(&wanted(WantedTarget::Url { url: url.into() }, Environment::default()), &none()).unwrap_err();
         assert!(error.exit() == crate::caller::ExitClass::Usage && !error.to_string().contains("hush"));
     }
 }
@@ -134,7 +140,7 @@ fn a_url_is_kept_as_typed_and_its_headers_apart() {
         wanted(WantedTarget::Url { url: "Mcp.Example.com/x".into() }, environment(&[("https_proxy", "p")]));
     wanted.headers =
         vec![given("Authorization", "Bearer s3cret"), given("X-A", "s3cret-1"), given("x-a", "s3cret-2")];
-    let Pinned { record, credentials } = pin(&wanted).unwrap();
+    let Pinned { record, credentials } = pin(&wanted, &none()).unwrap();
     assert_eq!((&record.target, record.url.as_deref()), (&Target::Url, Some("https://Mcp.Example.com/x")));
     assert_eq!(record.given_headers, ["Authorization", "X-A", "x-a"]);
     let json = serde_json::to_string(&record).unwrap();
@@ -142,7 +148,7 @@ fn a_url_is_kept_as_typed_and_its_headers_apart() {
     // Those of the same name are replaced, all of them; others stay.
     wanted.headers = vec![given("X-a", "s3cret-3")];
     let again = change(&record, &credentials, &wanted).unwrap();
-    assert!(differs((&record, &credentials), &again));
+    assert_ne!(difference((&record, &credentials), &again), Difference::None);
     let headers = [("Authorization", "Bearer s3cret"), ("X-a", "s3cret-3")];
     assert_eq!(again.credentials.headers, headers.map(|(name, value)| (name.into(), value.into())));
     assert_eq!(again.record.given_headers, ["Authorization", "X-a"]);
@@ -150,7 +156,7 @@ fn a_url_is_kept_as_typed_and_its_headers_apart() {
         [("X-B", "hush\nX-C: x", "line break"), ("Host", "hush", "-H: the header Host is drowse's own")]
     {
         wanted.headers = vec![given(name, value)];
-        let error = pin(&wanted).unwrap_err().to_string();
+        let error = pin(&wanted, &none()).unwrap_err().to_string();
         assert!(error.contains(says) && !error.contains("hush"), "{error}");
     }
 }
@@ -163,7 +169,7 @@ fn an_entry_behind_a_url_keeps_templates_and_no_literal_header() {
     let mut wanted = wanted(target, environment(&[("HOST", "h.example"), ("TOKEN", "tok-secret\n")]));
     wanted.settings.auto_restart = Some(false);
     wanted.headers = vec![given("x-lit", "given-secret")];
-    let Pinned { record, credentials } = pin(&wanted).unwrap();
+    let Pinned { record, credentials } = pin(&wanted, &none()).unwrap();
     let json = serde_json::to_string(&record).unwrap();
     assert!(!json.contains("secret"), "{json}");
     assert_eq!(record.url.as_deref(), Some("https://${HOST}/mcp"));
@@ -174,7 +180,7 @@ fn an_entry_behind_a_url_keeps_templates_and_no_literal_header() {
     assert_eq!(credentials.variables.keys().collect::<Vec<_>>(), ["HOST", "TOKEN"]);
     // An entry may become a command, and then has nothing of the URL any more, save what was given.
     std::fs::write(dir.path().join("mcp.json"), r#"{"mcpServers":{"e":{"command":"run"}}}"#).unwrap();
-    let again = pin_again(&record, &credentials, &Environment::default()).unwrap();
+    let again = pin_again(&record, &credentials, &Environment::default(), &none()).unwrap();
     assert_eq!((again.record.command.as_str(), &again.record.url), ("run", &None));
     assert!(again.record.headers.is_empty() && again.credentials.entry_headers.is_empty());
     assert_eq!(again.record.given_headers, ["x-lit"]);
@@ -196,11 +202,11 @@ fn an_entry_behind_a_url_is_checked_as_it_expands() {
         (r#"{"url":"https://h","cacert":"none.pem"}"#, "cacert: cannot read"),
     ] {
         let (_dir, target) = file(&format!(r#"{{"servers":{{"e":{body}}}}}"#));
-        let error = pin(&wanted(target, environment.clone())).unwrap_err().to_string();
+        let error = pin(&wanted(target, environment.clone()), &none()).unwrap_err().to_string();
         assert!(error.contains(says) && !error.contains("hush"), "{error}");
     }
     let (_dir, target) = file(r#"{"servers":{"e":{"url":"${BARE}"}}}"#);
-    assert!(pin(&wanted(target, environment)).is_ok());
+    assert!(pin(&wanted(target, environment), &none()).is_ok());
 }
 
 #[test]
@@ -213,7 +219,7 @@ fn what_only_urls_have_is_refused_for_commands() {
     let mut proxy = wanted(target, Environment::default());
     proxy.settings.proxy = Some("http://p:1".into());
     for (wanted, flag) in [(header, "-H"), (insecure, "--insecure"), (proxy, "--proxy")] {
-        let error = pin(&wanted).unwrap_err().to_string();
+        let error = pin(&wanted, &none()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{flag} is for servers behind a URL")), "{error}");
     }
 }
@@ -225,7 +231,7 @@ fn certificates_are_found_now_and_from_anywhere() {
     let mut wanted = wanted(WantedTarget::Url { url: "https://h".into() }, Environment::default());
     wanted.cwd = dir.path().into();
     wanted.settings.cacert = Some("ca.pem".into());
-    let pinned = pin(&wanted).unwrap();
+    let pinned = pin(&wanted, &none()).unwrap();
     assert_eq!(pinned.record.settings.cacert.as_deref(), Some(dir.path().join("ca.pem").as_path()));
     wanted.settings.cacert = Some("none.pem".into());
     let error = change(&pinned.record, &pinned.credentials, &wanted).unwrap_err().to_string();
@@ -238,14 +244,14 @@ fn an_edited_entry_takes_effect_but_pins_and_given_settings_stay() {
     let mut wanted = wanted(target, environment(&[("A", "old"), ("PATH", "/old")]));
     wanted.settings.timeout_ms = Some(7);
     wanted.pins = vec![Pin::Value("P".into(), "p".into())];
-    let first = pin(&wanted).unwrap();
+    let first = pin(&wanted, &none()).unwrap();
     std::fs::write(
         dir.path().join("mcp.json"),
         r#"{"servers":{"e":{"command":"two","env":{"A":"${A}","B":"${B}"},"idleTimeoutSecs":2,"timeout":9}}}"#,
     )
     .unwrap();
     let later = environment(&[("A", "new"), ("B", "b"), ("PATH", "/new")]);
-    let again = pin_again(&first.record, &first.credentials, &later).unwrap();
+    let again = pin_again(&first.record, &first.credentials, &later, &none()).unwrap();
     assert_eq!(again.record.command, "two");
     assert_eq!(again.record.settings.idle_timeout_secs, Some(2));
     assert_eq!(again.record.settings.timeout_ms, Some(7));
@@ -254,7 +260,52 @@ fn an_edited_entry_takes_effect_but_pins_and_given_settings_stay() {
     assert_eq!(again.credentials.ambient["PATH"], "/old");
     assert_eq!(again.credentials.pins["P"], "p");
     std::fs::remove_file(dir.path().join("mcp.json")).unwrap();
-    assert!(pin_again(&first.record, &first.credentials, &later).is_err());
+    assert!(pin_again(&first.record, &first.credentials, &later, &none()).is_err());
+}
+
+#[test]
+fn given_is_before_entry_before_the_users_default() {
+    let (_dir, target) =
+        file(r#"{"servers":{"e":{"command":"one","idleTimeoutSecs":60,"keepaliveSecs":7}}}"#);
+    let defaults = Settings {
+        idle_timeout_secs: Some(600),
+        keepalive_secs: Some(8),
+        stop_grace_ms: Some(9000),
+        proxy: Some("http://p:1".into()),
+        ..none()
+    };
+    let mut wanted = wanted(target, environment(&[]));
+    wanted.settings.idle_timeout_secs = Some(0);
+    let record = pin(&wanted, &defaults).unwrap().record;
+    assert_eq!(record.settings.idle_timeout_secs, Some(0), "an explicit 0 is 0");
+    assert_eq!((record.settings.keepalive_secs, record.settings.stop_grace_ms), (Some(7), Some(9000)));
+    assert_eq!(record.settings.proxy, None, "a command has no use for it");
+    let source = |setting| record.source(setting, &defaults).name();
+    let sources = [Setting::IdleTimeout, Setting::Keepalive, Setting::StopGrace, Setting::Proxy].map(source);
+    assert_eq!(sources, ["given", "entry", "user default", "built-in"]);
+    // The next start has the defaults of then.
+    assert_eq!(record.wanted(&none()).stop_grace_ms, None);
+    // What an older drowse wrote does not tell the entry's from others: all that was not given is.
+    let old = SessionRecord { entry: None, ..record };
+    assert_eq!(old.wanted(&none()).stop_grace_ms, Some(9000));
+    assert_eq!(old.source(Setting::IdleTimeout, &none()).name(), "given");
+}
+
+#[test]
+fn only_some_changes_need_a_new_bridge() {
+    let old = pin(&wanted(WantedTarget::Url { url: "h.example".into() }, environment(&[])), &none()).unwrap();
+    let with = |settings: Settings| {
+        let mut now = wanted(WantedTarget::Url { url: "h.example".into() }, environment(&[]));
+        now.settings = settings;
+        difference((&old.record, &old.credentials), &change(&old.record, &old.credentials, &now).unwrap())
+    };
+    let idle = Settings { idle_timeout_secs: Some(5), keepalive_secs: Some(1), ..none() };
+    assert_eq!(with(idle.clone()), Difference::Live);
+    assert_eq!(with(Settings { insecure: Some(true), ..idle }), Difference::Start);
+    let mut credentials = old.credentials.clone();
+    credentials.pins.insert("A".into(), "a".into());
+    let other = Pinned { record: old.record.clone(), credentials };
+    assert_eq!(difference((&old.record, &old.credentials), &other), Difference::Start);
 }
 
 #[test]
@@ -262,14 +313,14 @@ fn changing_a_session_touches_only_what_is_given() {
     let mut first = wanted(command(), environment(&[("PATH", "/old"), ("T", "1")]));
     first.settings.idle_timeout_secs = Some(5);
     first.pins = vec![Pin::Name("T".into())];
-    let old = pin(&first).unwrap();
+    let old = pin(&first, &none()).unwrap();
     let mut second = wanted(command(), environment(&[("PATH", "/new")]));
     let same = change(&old.record, &old.credentials, &second).unwrap();
-    assert!(!differs((&old.record, &old.credentials), &same));
+    assert_eq!(difference((&old.record, &old.credentials), &same), Difference::None);
     second.settings.timeout_ms = Some(3);
     second.pins = vec![Pin::Value("U".into(), "u".into())];
     let new = change(&old.record, &old.credentials, &second).unwrap();
-    assert!(differs((&old.record, &old.credentials), &new));
+    assert_ne!(difference((&old.record, &old.credentials), &new), Difference::None);
     assert_eq!(new.record.settings.idle_timeout_secs, Some(5));
     assert_eq!(new.record.settings.timeout_ms, Some(3));
     assert_eq!(new.record.pins, ["T", "U"]);
@@ -278,13 +329,13 @@ fn changing_a_session_touches_only_what_is_given() {
 
 #[test]
 fn targets_are_the_same_by_command_line_or_by_file_and_entry() {
-    let pinned = pin(&wanted(command(), Environment::default())).unwrap();
+    let pinned = pin(&wanted(command(), Environment::default()), &none()).unwrap();
     assert!(same_target(&pinned.record, &command()).unwrap());
     let other = WantedTarget::Command { command: "./serve".into(), args: vec![] };
     assert!(!same_target(&pinned.record, &other).unwrap());
     let url = |url: &str| WantedTarget::Url { url: url.into() };
     assert!(!same_target(&pinned.record, &url("https://h")).unwrap());
-    let remote = pin(&wanted(url("h.example"), Environment::default())).unwrap();
+    let remote = pin(&wanted(url("h.example"), Environment::default()), &none()).unwrap();
     assert!(same_target(&remote.record, &url("https://H.example:443/")).unwrap());
     assert!(!same_target(&remote.record, &url("http://h.example")).unwrap());
     let entry = WantedTarget::Entry { file: PathBuf::from("/c.json"), entry: "e".into() };

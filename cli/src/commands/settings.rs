@@ -1,0 +1,229 @@
+//! `set` and `config`: the settings of one session, and the user's defaults for all.
+
+use drowse_runtime::caller::{CallError, Change, Heard};
+use drowse_runtime::config::ConfigError;
+use drowse_runtime::defaults::{DefaultsError, UserDefaults};
+use drowse_runtime::home::{Home, SessionName};
+use drowse_runtime::record::{SessionRecord, Setting, Settings, Source};
+use serde_json::{Map, Value, json};
+
+use super::{Context, Status};
+use crate::args::Config;
+use crate::error::Failure;
+use crate::output::{Style, paint};
+use crate::text::one_line;
+
+/// How much of a value fits a line.
+const WIDTH: usize = 100;
+
+/// `set`: shows all settings, or changes some.
+pub(super) fn set(context: &Context, session: &SessionName, changes: &[Change]) -> Result<Status, Failure> {
+    let sessions = super::open()?;
+    if changes.is_empty() {
+        let (record, defaults) = sessions.settings(session)?;
+        let awake = sessions.get(session)?.bridge_pid.is_some();
+        return show(context, session, &record, defaults.settings(), awake);
+    }
+    let interrupt = context.interrupt();
+    let done = sessions.set(session, changes, context.wait(interrupt.as_deref()));
+    interrupt.iter().for_each(|interrupt| interrupt.release());
+    let done = done?;
+    let named: Vec<Setting> = changes
+        .iter()
+        .map(|change| match change {
+            Change::To(setting, _) | Change::Unset(setting) => *setting,
+        })
+        .collect();
+    let awake = done.heard != Heard::Asleep;
+    let later: Vec<&str> = done
+        .changed
+        .iter()
+        .filter(|setting| awake && (!setting.is_live() || done.heard == Heard::No))
+        .map(|setting| setting.name())
+        .collect();
+    let defaults = done.defaults.settings();
+    if context.output.json {
+        let mut document = document(session, &done.record, defaults, &named, false);
+        document
+            .insert("changed".into(), done.changed.iter().map(|one| one.name()).collect::<Vec<_>>().into());
+        document.insert("afterRestart".into(), json!(later));
+        document.insert("awake".into(), awake.into());
+        context.output.document(&Value::from(document).to_string())?;
+        return Ok(Status::Done);
+    }
+    context.output.layout(&table(&done.record, defaults, &named, false))?;
+    if done.heard == Heard::No {
+        context.output.warning(format_args!("the bridge of {session} does not take settings"));
+    }
+    if !later.is_empty() {
+        let (what, verb) = (later.join(", "), if later.len() == 1 { "takes" } else { "take" });
+        context
+            .output
+            .notice(format_args!("{what} {verb} effect at the next start\n  ↳ drowse restart {session}"));
+    }
+    Ok(Status::Done)
+}
+
+fn show(
+    context: &Context,
+    session: &SessionName,
+    record: &SessionRecord,
+    defaults: &Settings,
+    awake: bool,
+) -> Result<Status, Failure> {
+    let of_server = |setting: &Setting| record.url.is_some() || !setting.is_for_urls();
+    let all: Vec<Setting> = Setting::ALL.into_iter().filter(of_server).collect();
+    if context.output.json {
+        let document = document(session, record, defaults, &all, awake);
+        context.output.document(&Value::from(document).to_string())?;
+    } else {
+        context.output.layout(&table(record, defaults, &all, awake))?;
+        context
+            .output
+            .notice(format_args!("↳ drowse {session} set <setting> <value>, or default to take it back"));
+    }
+    Ok(Status::Done)
+}
+
+/// What the server that runs goes by, where its next start will go by something else: the user's defaults were changed.
+fn running(setting: Setting, record: &SessionRecord, next: &Settings, awake: bool) -> Option<Value> {
+    let (now, next) = (setting.value(&record.settings), setting.value(next));
+    (awake && setting.is_live() && now != next).then(|| now.unwrap_or_else(|| setting.built_in()))
+}
+
+fn document(
+    session: &SessionName,
+    record: &SessionRecord,
+    defaults: &Settings,
+    which: &[Setting],
+    awake: bool,
+) -> Map<String, Value> {
+    let next = record.wanted(defaults);
+    let mut settings = Map::new();
+    for setting in which {
+        let value = setting.value(&next).unwrap_or_else(|| setting.built_in());
+        let mut entry = json!({"value": value, "source": record.source(*setting, defaults).name()});
+        if let Some(now) = running(*setting, record, &next, awake) {
+            entry["running"] = now;
+        }
+        settings.insert(setting.member().into(), entry);
+    }
+    let mut document = Map::new();
+    document.insert("name".into(), session.to_string().into());
+    document.insert("settings".into(), settings.into());
+    document
+}
+
+fn table(record: &SessionRecord, defaults: &Settings, which: &[Setting], awake: bool) -> String {
+    let next = record.wanted(defaults);
+    let rows = which.iter().map(|setting| {
+        let mut from = record.source(*setting, defaults).name().to_owned();
+        if let Some(now) = running(*setting, record, &next, awake) {
+            from.push_str(&format!("; until the next start: {}", setting.show(&now)));
+        }
+        row(*setting, setting.value(&next), &from)
+    });
+    rows.collect()
+}
+
+fn row(setting: Setting, value: Option<Value>, from: &str) -> String {
+    let value = one_line(&setting.show(&value.unwrap_or_else(|| setting.built_in())), WIDTH);
+    format!("{:<18}{value:<12}  {}\n", setting.name(), paint(Style::Dim, from))
+}
+
+/// `config`.
+pub(super) fn config(context: &Context, what: &Config) -> Result<Status, Failure> {
+    let home = Home::from_env().map_err(CallError::from)?;
+    match what {
+        Config::Path => {
+            let path = home.config_file();
+            let path = path.display().to_string();
+            if context.output.json {
+                context.output.document(&json!({"path": path}).to_string())?;
+            } else {
+                context.output.text(&path)?;
+            }
+        }
+        Config::Show => {
+            let defaults = UserDefaults::read(&home).map_err(CallError::from)?;
+            config_show(context, &defaults)?;
+        }
+        Config::Get(setting) => {
+            let defaults = UserDefaults::read(&home).map_err(CallError::from)?;
+            config_one(context, *setting, &defaults)?;
+        }
+        Config::Set(setting, to) => {
+            if let Some(file) = &to.cacert {
+                drowse_runtime::remote::check_certificates(file).map_err(|source| {
+                    CallError::from(ConfigError::Certificate { place: setting.name().to_owned(), source })
+                })?;
+            }
+            changed(context, *setting, UserDefaults::change(&home, *setting, Some(to)))?;
+        }
+        Config::Unset(setting) => changed(context, *setting, UserDefaults::change(&home, *setting, None))?,
+    }
+    Ok(Status::Done)
+}
+
+fn changed(
+    context: &Context,
+    setting: Setting,
+    defaults: Result<UserDefaults, DefaultsError>,
+) -> Result<(), Failure> {
+    let defaults = defaults.map_err(|error| match error {
+        DefaultsError::Config(error) => CallError::from(error),
+        DefaultsError::Home(error) => error.into(),
+    })?;
+    config_one(context, setting, &defaults)?;
+    context.output.notice(
+        "new sessions have it at once; those that are there at their next start, where neither they nor their entries \
+         say otherwise",
+    );
+    Ok(())
+}
+
+fn of(setting: Setting, defaults: &UserDefaults) -> (Option<Value>, &'static str) {
+    let value = setting.value(defaults.settings());
+    let source = if value.is_some() { Source::User } else { Source::BuiltIn };
+    (value, source.name())
+}
+
+fn config_one(context: &Context, setting: Setting, defaults: &UserDefaults) -> Result<(), Failure> {
+    let (value, source) = of(setting, defaults);
+    let value = value.unwrap_or_else(|| setting.built_in());
+    if context.output.json {
+        let document = json!({"key": setting.name(), "value": value, "source": source});
+        return context.output.document(&document.to_string());
+    }
+    context.output.text(&setting.show(&value))
+}
+
+fn config_show(context: &Context, defaults: &UserDefaults) -> Result<(), Failure> {
+    let all = || Setting::ALL.into_iter().filter(|setting| setting.has_user_default());
+    let path = defaults.path().display().to_string();
+    if context.output.json {
+        let mut entries = Map::new();
+        for setting in all() {
+            let (value, source) = of(setting, defaults);
+            let value = value.unwrap_or_else(|| setting.built_in());
+            entries.insert(setting.member().into(), json!({"value": value, "source": source}));
+        }
+        let document = json!({
+            "path": path, "exists": defaults.exists(), "defaults": entries, "unknown": defaults.unknown(),
+        });
+        return context.output.document(&document.to_string());
+    }
+    let rows = all().map(|setting| {
+        let (value, source) = of(setting, defaults);
+        row(setting, value, source)
+    });
+    context.output.layout(&rows.collect::<String>())?;
+    context.output.notice(format_args!("{path}{}", if defaults.exists() { "" } else { " (not there yet)" }));
+    if !defaults.unknown().is_empty() {
+        context.output.warning(format_args!(
+            "defaults in it that this drowse does not know, or has for no more than one server: {}",
+            defaults.unknown().join(", ")
+        ));
+    }
+    Ok(())
+}
