@@ -97,6 +97,9 @@ pub struct SessionRecord {
     pub syncs: Vec<FileSync>,
     /// When the session was made, in milliseconds since 1970.
     pub created: u64,
+    /// A hash of what it runs and with which credentials: a snapshot of another one is not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
 }
 
 /// The public states are the core's own; a record holds their words.
@@ -390,7 +393,7 @@ pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result
 }
 
 /// What is wrong, and where, without a word of the content: it may be secret.
-fn defect(error: &serde_json::Error) -> String {
+pub(crate) fn defect(error: &serde_json::Error) -> String {
     use serde_json::error::Category;
     let what = match error.classify() {
         Category::Eof => return "it is cut off".to_owned(),
@@ -464,6 +467,7 @@ mod tests {
             auto_connect: None,
             syncs: Vec::new(),
             created: 7,
+            identity: String::new(),
         }
     }
 

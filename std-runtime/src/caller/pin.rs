@@ -119,6 +119,7 @@ pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
         auto_connect: None,
         syncs: Vec::new(),
         created: now_ms(),
+        identity: String::new(),
     };
     match &wanted.target {
         WantedTarget::Command { command, args } => {
