@@ -95,11 +95,12 @@ pub struct SessionRecord {
     /// The files that its bridge keeps equal to resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<FileSync>,
-    /// When the session was made, in milliseconds since 1970.
-    pub created: u64,
-    /// A hash of what it runs and with which credentials: a snapshot of another one is not used.
+    /// What it runs and with which credentials, as a hash: what is known of its server holds only for that. Empty: not
+    /// said yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// When the session was made, in milliseconds since 1970.
+    pub created: u64,
 }
 
 /// The public states are the core's own; a record holds their words.
@@ -466,8 +467,8 @@ mod tests {
             given: Settings::default(),
             auto_connect: None,
             syncs: Vec::new(),
-            created: 7,
             identity: String::new(),
+            created: 7,
         }
     }
 

@@ -16,7 +16,7 @@ mod search;
 
 pub use pattern::{Pattern, PatternError, PatternKind};
 pub use read::{MAX_BYTES, SnapshotError, read};
-pub use search::{Hit, Job, Kind, Place, Scope, Searched, hit, search, search_snapshot};
+pub use search::{Hit, Job, Kind, Place, Scope, Searched, hit, instructions, member, search};
 
 /// The version of the layout that this build writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;

@@ -118,8 +118,8 @@ pub(super) fn pin(wanted: &Wanted) -> Result<Pinned, CallError> {
         given: settings,
         auto_connect: None,
         syncs: Vec::new(),
-        created: now_ms(),
         identity: String::new(),
+        created: now_ms(),
     };
     match &wanted.target {
         WantedTarget::Command { command, args } => {

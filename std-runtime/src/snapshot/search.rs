@@ -4,21 +4,22 @@
 //! way than this build does are parsed whole.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::value::RawValue;
 
+use super::Header;
 use super::pattern::Pattern;
 use super::read::{self, Buffer, Defect, Lists, SnapshotError};
-use super::{Header, Snapshot};
 use crate::home::{Home, SessionName};
 
 /// More threads than this do not make a search faster.
 const MAX_THREADS: usize = 8;
 /// Schemas are not looked into deeper than this: the parser passes over what is nested however deep.
-const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 32;
 
 /// A kind of thing that a search finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,6 +93,20 @@ pub enum Place {
     OfArgument(String),
     /// The instructions.
     Instructions,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name => f.write_str("name"),
+            Self::Uri => f.write_str("uri"),
+            Self::Title => f.write_str("title"),
+            Self::Description => f.write_str("description"),
+            Self::Argument(path) | Self::OfArgument(path) if !path.is_empty() => write!(f, "argument {path}"),
+            Self::Argument(_) | Self::OfArgument(_) => f.write_str("arguments"),
+            Self::Instructions => f.write_str("instructions"),
+        }
+    }
 }
 
 /// Something that matches.
@@ -180,23 +195,6 @@ pub fn search(
     outcomes
 }
 
-/// Searches what was gathered of a session in another way.
-pub fn search_snapshot(snapshot: &Snapshot, pattern: &Pattern, scope: Scope) -> Vec<Hit> {
-    let mut hits = Vec::new();
-    hits.extend(instructions(&snapshot.header, pattern, scope));
-    for (kind, list) in [
-        (Kind::Tool, &snapshot.tools),
-        (Kind::Prompt, &snapshot.prompts),
-        (Kind::Resource, &snapshot.resources),
-        (Kind::ResourceTemplate, &snapshot.resource_templates),
-    ] {
-        if scope.has(kind) {
-            hits.extend(list.iter().filter_map(|item| hit(kind, item, pattern)));
-        }
-    }
-    hits
-}
-
 fn one(
     home: &Home,
     job: &Job<'_>,
@@ -222,7 +220,7 @@ fn content(
         if header.identity != identity {
             return Ok(Searched::OfAnother);
         }
-        let mut hits: Vec<Hit> = instructions(&header, pattern, scope).into_iter().collect();
+        let mut hits: Vec<Hit> = of_header(&header, pattern, scope).into_iter().collect();
         if hits.len() < limit && lines(body, pattern, scope, limit, &mut hits).is_none() {
             return whole(bytes, identity, pattern, scope);
         }
@@ -238,7 +236,7 @@ fn whole(bytes: &[u8], identity: &str, pattern: &Pattern, scope: Scope) -> Resul
     if header.identity != identity {
         return Ok(Searched::OfAnother);
     }
-    let mut hits: Vec<Hit> = instructions(&header, pattern, scope).into_iter().collect();
+    let mut hits: Vec<Hit> = of_header(&header, pattern, scope).into_iter().collect();
     for (kind, list) in [
         (Kind::Tool, lists.tools),
         (Kind::Prompt, lists.prompts),
@@ -301,8 +299,16 @@ fn lines(body: &[u8], pattern: &Pattern, scope: Scope, limit: usize, hits: &mut 
     next().is_none().then_some(())
 }
 
-fn instructions(header: &Header, pattern: &Pattern, scope: Scope) -> Option<Hit> {
-    let text = header.instructions.as_deref().filter(|text| scope.instructions && pattern.is_in(text))?;
+fn of_header(header: &Header, pattern: &Pattern, scope: Scope) -> Option<Hit> {
+    header.instructions.as_deref().filter(|_| scope.instructions).and_then(|text| instructions(text, pattern))
+}
+
+/// What a server wants a model to know, if it matches.
+#[must_use]
+pub fn instructions(text: &str, pattern: &Pattern) -> Option<Hit> {
+    if !pattern.is_in(text) {
+        return None;
+    }
     let object = serde_json::value::to_raw_value(text).ok()?;
     let matched = vec![(Place::Instructions, text.to_owned())];
     Some(Hit { kind: Kind::Instructions, object, matched })
@@ -318,6 +324,12 @@ pub fn hit(kind: Kind, item: &RawValue, pattern: &Pattern) -> Option<Hit> {
         }
     });
     (!matched.is_empty()).then(|| Hit { kind, object: item.to_owned(), matched })
+}
+
+/// A member of a thing, if it is a text.
+#[must_use]
+pub fn member(item: &RawValue, key: &str) -> Option<String> {
+    object(item)?.get(key).and_then(|value| string(value))
 }
 
 /// Takes a text, and the place that it has, which costs something to say.
