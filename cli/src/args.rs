@@ -17,7 +17,6 @@ use drowse_runtime::record::Settings;
 use drowse_runtime::remote::Header;
 
 use crate::answers::Elicit;
-use crate::commands::as_grep;
 use crate::error::Failure;
 use crate::grammar::{self, Session, Verb};
 use crate::schema::expected::{Expected, Mode};
@@ -208,7 +207,7 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
     }
     let verb = split.verb.unwrap_or(&grammar::BARE);
     let parsed = parse_of(verb, split, guess);
-    if verb.name == "grep" { parsed.map_err(as_grep) } else { parsed }
+    if verb.name == "grep" { parsed.map_err(Failure::of_grep) } else { parsed }
 }
 
 /// Reads the line of a verb.

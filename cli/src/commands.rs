@@ -44,7 +44,6 @@ pub(crate) enum Status {
     Bad(Exit),
 }
 
-pub(crate) use grep::as_grep;
 pub(crate) use once::{GUARD_COMMAND, guard};
 
 /// What every command works with.

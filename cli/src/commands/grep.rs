@@ -26,15 +26,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// `grep`. Its statuses are those of grep(1): 0 for something, 1 for nothing, 2 for a failure.
 pub(super) fn grep(context: &Context, wanted: &Grep) -> Result<Status, Failure> {
-    search(context, wanted).map_err(as_grep)
-}
-
-/// A failure with the status that grep(1) has for it.
-pub(crate) fn as_grep(mut failure: Failure) -> Failure {
-    if failure.exit != Exit::Interrupted {
-        failure.exit = Exit::Server;
-    }
-    failure
+    search(context, wanted).map_err(Failure::of_grep)
 }
 
 fn search(context: &Context, wanted: &Grep) -> Result<Status, Failure> {
