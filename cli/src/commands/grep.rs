@@ -82,8 +82,9 @@ fn everywhere(
     for (((session, _), job), searched) in known.iter().zip(&jobs).zip(searched) {
         let searched = match searched {
             Ok(Searched::NotNeeded) => continue,
-            searched if is_behind(session, &searched) => {
-                renewed(&sessions, session, job, pattern, wanted).unwrap_or(searched)
+            searched if is_behind(session, &searched) && complete(&sessions, &session.name) => {
+                let again = snapshot::search(sessions.home(), &[*job], pattern, wanted.scope, wanted.limit);
+                again.into_iter().next().unwrap_or(searched)
             }
             searched => searched,
         };
@@ -124,15 +125,10 @@ fn is_behind(session: &Listed, searched: &Result<Searched, snapshot::SnapshotErr
         }
 }
 
-/// Searches the snapshot of a session that is awake once more, after its bridge had the chance to complete it.
-fn renewed(
-    _sessions: &Sessions,
-    _session: &Listed,
-    _job: &Job<'_>,
-    _pattern: &Pattern,
-    _wanted: &Grep,
-) -> Option<Result<Searched, snapshot::SnapshotError>> {
-    None
+/// Lets the bridge of a session that is awake complete its snapshot; whether it did. No bridge of this release can be
+/// asked: what is there is used.
+fn complete(_sessions: &Sessions, _session: &SessionName) -> bool {
+    false
 }
 
 /// What is said of sessions that have no snapshot.
