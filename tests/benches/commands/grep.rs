@@ -99,7 +99,7 @@ fn snapshot_of(seed: usize, size: usize, identity: &str) -> Snapshot {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             text.push_str(if index == 0 {
                 ""
-            } else if index % 12 == 0 {
+            } else if index.is_multiple_of(12) {
                 ".\n"
             } else {
                 " "
@@ -114,7 +114,7 @@ fn snapshot_of(seed: usize, size: usize, identity: &str) -> Snapshot {
         let properties: serde_json::Map<String, serde_json::Value> = (0..4)
             .map(|n| (format!("{}_{n}", words(1)), json!({"type": "string", "description": words(12)})))
             .collect();
-        let rare = if seed % 100 == 0 && tools.len() == 1 { "zebrafish" } else { "" };
+        let rare = if seed.is_multiple_of(100) && tools.len() == 1 { "zebrafish" } else { "" };
         let tool = json!({
             "name": format!("{}_{}", words(1), tools.len()), "description": words(60) + rare,
             "inputSchema": {"type": "object", "properties": properties, "additionalProperties": false},
