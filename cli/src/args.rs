@@ -26,10 +26,12 @@ use crate::target::{self, Target};
 use crate::text::shell_quoted;
 
 mod connect;
+mod grep;
 mod settings;
 mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
+pub(crate) use grep::Grep;
 pub(crate) use settings::Config;
 pub(crate) use tasks::{TaskMode, Tasks};
 
@@ -119,6 +121,7 @@ pub(crate) enum Command {
     Ping {
         session: SessionName,
     },
+    Grep(Box<Grep>),
     Logs {
         session: SessionName,
         lines: usize,
@@ -205,6 +208,8 @@ pub(crate) struct Globals {
     pub(crate) max_chars: Option<usize>,
     /// `--elicit`, which only commands that may be asked something take.
     pub(crate) elicit: Option<Elicit>,
+    /// `--cached`, which only commands take that a snapshot can answer.
+    pub(crate) cached: bool,
 }
 
 impl Globals {
@@ -222,11 +227,17 @@ impl Globals {
 /// Reads a command line without its first word.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure> {
     let guess = Globals::guess(&words);
-    let mut split = Split::new(words)?;
+    let split = Split::new(words)?;
     if split.wants(&["--version", "-V"]) && split.verb.is_none() {
         return Ok((Command::Show(format!("drowse {}\n", env!("CARGO_PKG_VERSION"))), guess));
     }
     let verb = split.verb.unwrap_or(&grammar::BARE);
+    let parsed = parse_of(verb, split, guess);
+    if verb.name == "grep" { parsed.map_err(Failure::of_grep) } else { parsed }
+}
+
+/// Reads the line of a verb.
+fn parse_of(verb: &'static Verb, mut split: Split, guess: Globals) -> Result<(Command, Globals), Failure> {
     let asks_for_help = split.wants(&["--help", "-h"]);
     if asks_for_help && !(verb.name == "tools-call" && split.first_positional().is_some()) {
         let help = matches!((verb.name, split.first_positional()), ("" | "help", None));
@@ -248,6 +259,9 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
             )));
         }
         _ => {}
+    }
+    if globals.cached && (server.is_some() || session.is_none()) {
+        return Err(Failure::usage("--cached is about a session: a server of its own has left no snapshot"));
     }
     let command = match (verb.name, session) {
         ("", Some(session)) => Command::Info { session },
@@ -435,6 +449,9 @@ fn once(
 fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> Result<Command, Failure> {
     let required = |id: &str| matches.get_one::<String>(id).cloned().unwrap_or_default();
     let output = || matches.get_one::<String>("output").map(PathBuf::from);
+    if verb.name == "grep" {
+        return grep::read(session, matches).map(|grep| Command::Grep(Box::new(grep)));
+    }
     if verb.name == "connect" {
         return connect::read(session, matches).map(|connect| Command::Connect(Box::new(connect)));
     }
@@ -602,6 +619,7 @@ fn globals(matches: &ArgMatches, guess: Globals) -> Result<Globals, Failure> {
         timeout,
         max_chars,
         elicit: elicit(matches)?,
+        cached: matches!(matches.try_get_one::<bool>("cached"), Ok(Some(true))),
     })
 }
 

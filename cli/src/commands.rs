@@ -1,10 +1,12 @@
 //! The commands, one module a group. Each turns checked arguments into calls of the runtime and a result on stdout.
 
 mod bulk;
+mod cached;
 mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod grep;
 mod import;
 mod logging;
 mod logs;
@@ -55,6 +57,8 @@ pub(crate) struct Context {
     pub(crate) timeout: Option<Duration>,
     /// Answers to a server's questions.
     pub(crate) elicit: Option<Elicit>,
+    /// Lists and the like come from the session's snapshot.
+    pub(crate) cached: bool,
     /// Where the command has a server of its own: instead of the user's sessions.
     alone: Option<once::Alone>,
 }
@@ -101,6 +105,7 @@ pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure
         output: Output::new(globals),
         timeout: globals.timeout,
         elicit: globals.elicit.clone(),
+        cached: globals.cached,
         alone: None,
     };
     match command {
@@ -145,6 +150,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Config(what) => settings::config(context, &what),
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),
+        Command::Grep(wanted) => grep::grep(context, &wanted),
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
         Command::Import { files, yes } => import::import(context, &files, yes),
         Command::Shell { session } => shell::shell(context, session),

@@ -72,6 +72,14 @@ impl Failure {
         self
     }
 
+    /// The same with the status that grep(1) has for a failure: 1 means that nothing was found.
+    pub(crate) fn of_grep(mut self) -> Self {
+        if self.exit != Exit::Interrupted {
+            self.exit = Exit::Server;
+        }
+        self
+    }
+
     /// The one document that a failed `--json` command prints, on stderr.
     pub(crate) fn to_json(&self) -> String {
         let mut document = serde_json::Map::new();

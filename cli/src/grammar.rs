@@ -12,8 +12,9 @@ pub(crate) mod man;
 pub(crate) mod topics;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, IMPORT_DETAILS,
-    LEVEL_DETAILS, PROMPT_DETAILS, SET_DETAILS, SHELL_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, GREP_DETAILS,
+    IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, SET_DETAILS, SHELL_DETAILS, SUBSCRIBE_DETAILS,
+    TASK_DETAILS,
 };
 
 /// One verb of the command line.
@@ -267,6 +268,31 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "grep",
+        session: Session::Optional,
+        about: "Find tools and instructions of all sessions by a word of them; wakes none",
+        usage: "<pattern> [--tools --resources --prompts --instructions] [-E] [-m N]\n       \
+                drowse @name grep [flags] <pattern>",
+        details: GREP_DETAILS,
+        build: |command| {
+            command
+                // With it the session, as in `grep @name word`.
+                .arg(
+                    positional("pattern", "What to look for, in whatever case")
+                        .required(true)
+                        .num_args(1..=2)
+                        .action(ArgAction::Append),
+                )
+                .arg(switch("tools", None, "Search tools"))
+                .arg(switch("resources", None, "Search resources and their templates"))
+                .arg(switch("prompts", None, "Search prompts"))
+                .arg(switch("instructions", None, "Search what servers want a model to know"))
+                .arg(switch("regex", Some('E'), "The pattern is a regular expression"))
+                .arg(switch("case-sensitive", None, "`A` is not `a`"))
+                .arg(value("max-results", Some('m'), "N", "Stop after N results"))
+        },
+    },
+    Verb {
         name: "logs",
         session: Session::Required,
         about: "Show the session's log: the server's stderr and log messages, and drowse's own lines",
@@ -408,13 +434,15 @@ const VALUE_FLAGS: &[&str] = &[
     "--elicit",
     "--root",
     "--sampling-command",
+    "--max-results",
+    "-m",
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] = &["grep", "login", "logout", "serve", "dev", "enable", "disable"];
+const LATER_VERBS: &[&str] = &["login", "logout", "serve", "dev", "enable", "disable"];
 
 /// Flags that come later, likewise.
-const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token", "--cached"];
+const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token"];
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -496,6 +524,12 @@ pub(crate) fn command(verb: &Verb) -> Command {
             "ANSWER",
             "Answer the server's questions: accept-defaults, decline, or a JSON object (else: on the terminal)",
         )),
+        _ => command,
+    };
+    let command = match verb.name {
+        "" | "tools-list" | "tools-get" | "resources-list" | "resources-templates-list" | "prompts-list" => {
+            command.arg(switch("cached", None, "Show what was there when the server ran last; start nothing"))
+        }
         _ => command,
     };
     let command = (verb.build)(command);

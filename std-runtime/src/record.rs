@@ -100,6 +100,10 @@ pub struct SessionRecord {
     /// The files that its bridge keeps equal to resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<FileSync>,
+    /// What it runs and with which credentials, as a hash: what is known of its server holds only for that. Empty: not
+    /// said yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// When the session was made, in milliseconds since 1970.
     pub created: u64,
 }
@@ -432,7 +436,7 @@ pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result
 }
 
 /// What is wrong, and where, without a word of the content: it may be secret.
-fn defect(error: &serde_json::Error) -> String {
+pub(crate) fn defect(error: &serde_json::Error) -> String {
     use serde_json::error::Category;
     let what = match error.classify() {
         Category::Eof => return "it is cut off".to_owned(),
@@ -506,6 +510,7 @@ mod tests {
             entry: None,
             auto_connect: None,
             syncs: Vec::new(),
+            identity: String::new(),
             created: 7,
         }
     }

@@ -10,6 +10,14 @@ use serde_json::value::RawValue;
 use crate::home::{Home, HomeError, SessionName};
 use crate::record::{self, Durability};
 
+mod pattern;
+mod read;
+mod search;
+
+pub use pattern::{Pattern, PatternError, PatternKind};
+pub use read::{MAX_BYTES, SnapshotError, read};
+pub use search::{Hit, Job, Kind, Place, Scope, Searched, hit, instructions, member, search};
+
 /// The version of the layout that this build writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;
 

@@ -12,19 +12,25 @@ use std::{env, fs, thread};
 
 use serde_json::Value;
 
+#[path = "commands/grep.rs"]
+mod grep;
 #[path = "commands/http.rs"]
 mod http;
 
 fn main() {
     let bench = Bench::new();
     println!("drowse {}, medians\n", bench.version());
-    // `-- http` is only that part.
+    // `-- http` is only that part, and so is `-- grep`.
     if env::args().any(|word| word == "http") {
         return bench.http();
+    }
+    if env::args().any(|word| word == "grep") {
+        return bench.grep();
     }
     bench.warm_call();
     bench.connect_and_wake();
     bench.list();
+    bench.grep();
     bench.memory();
     bench.idle();
     bench.http();
@@ -77,6 +83,15 @@ impl Bench {
         let status = self.command(words).stdout(Stdio::null()).status().expect("drowse runs");
         let took = begin.elapsed();
         assert!(status.success(), "drowse {words:?}: {status}");
+        took
+    }
+
+    /// A search, which may find nothing.
+    fn search(&self, words: &[&str]) -> Duration {
+        let begin = Instant::now();
+        let status = self.command(words).stdout(Stdio::null()).status().expect("drowse runs");
+        let took = begin.elapsed();
+        assert!(matches!(status.code(), Some(0 | 1)), "drowse {words:?}: {status}");
         took
     }
 

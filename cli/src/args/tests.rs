@@ -1,6 +1,7 @@
 //! Lines as people type them.
 
 use drowse_runtime::record::{OnExpiry, Setting, Settings};
+use drowse_runtime::snapshot::{PatternKind, Scope};
 
 use super::*;
 use crate::target::Target;
@@ -314,8 +315,78 @@ fn unknown_flags_are_errors_everywhere() {
     assert!(refused("@s ping -H a:b").message.contains("belongs to `connect`"));
     assert!(refused("@s ping --insecure").message.contains("belongs to `connect`"));
     assert!(refused("connect x.example --proxy-bearer-token t").message.contains("later release"));
-    assert!(refused("@s tools-list --cached").message.contains("later release"));
     assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
+}
+
+#[test]
+fn searches() {
+    let of = |text: &str| match command_of(text) {
+        Command::Grep(grep) => *grep,
+        other => panic!("{text}: {other:?}"),
+    };
+    let none = Scope { tools: false, resources: false, prompts: false, instructions: false };
+    let usual = Grep {
+        session: None,
+        pattern: "word".into(),
+        kind: PatternKind::default(),
+        scope: Scope { tools: true, instructions: true, ..none },
+        limit: None,
+    };
+    assert_eq!(of("grep word"), usual);
+    let on_s = Grep { session: Some(name("s")), pattern: "word".into(), ..of("grep word") };
+    for text in ["@s grep word", "grep @s word", "grep word @s", "grep -- @s word"] {
+        assert_eq!(of(text), on_s, "{text}");
+    }
+    assert_eq!(of("@s grep @s").pattern, "@s");
+    assert_eq!((of("grep @s").pattern.as_str(), of("grep @s").session), ("@s", None));
+    assert_eq!(of("grep -- -x").pattern, "-x");
+    assert_eq!(of("grep word --prompts").scope, Scope { prompts: true, ..none });
+    let all = of("grep --tools --resources -m 3 --prompts --instructions -E --case-sensitive word");
+    let every = Scope { tools: true, resources: true, prompts: true, instructions: true };
+    assert_eq!((all.scope, all.limit), (every, Some(3)));
+    assert_eq!(all.kind, PatternKind { regex: true, case_sensitive: true });
+    assert_eq!(
+        of("-m 3 -E grep word"),
+        Grep { limit: Some(3), kind: PatternKind { regex: true, case_sensitive: false }, ..of("grep word") }
+    );
+    for (text, says) in [
+        ("grep", "missing <pattern>"),
+        ("grep a b", "unexpected argument `b`"),
+        ("@s grep a b", "unexpected argument `b`"),
+        ("@s grep @t b", "unexpected argument `b`"),
+        ("grep @not/a/name b", "not a session name"),
+        ("grep a b c", "unexpected"),
+        ("grep a -m x", "--max-results takes a whole number"),
+        ("grep a -m -1", "whole number"),
+        ("grep a --bogus", "unexpected flag `--bogus`"),
+        ("grep a --cached", "unexpected flag `--cached`"),
+        ("grep a --server x", "unexpected flag `--server`"),
+    ] {
+        let failure = line(text).expect_err(text);
+        assert!(failure.message.contains(says), "{text}: {}", failure.message);
+        assert_eq!(failure.exit as u8, 2, "{text}: as of grep(1)");
+    }
+}
+
+#[test]
+fn what_a_snapshot_can_answer() {
+    for text in [
+        "@s",
+        "@s tools-list",
+        "tools-get @s t",
+        "@s resources-list",
+        "@s resources-templates-list",
+        "@s prompts-list",
+    ] {
+        assert!(line(&format!("{text} --cached")).unwrap().1.cached, "{text}");
+        assert!(!line(text).unwrap().1.cached, "{text}");
+    }
+    for text in ["@s tools-call t", "@s ping", "@s resources-read u", "@s tasks-list", "clean"] {
+        assert!(refused(&format!("{text} --cached")).message.contains("unexpected flag"), "{text}");
+    }
+    for text in ["--cached", "tools-list --server cat --cached"] {
+        assert!(refused(text).message.contains("--cached is about a session"), "{text}");
+    }
 }
 
 #[test]

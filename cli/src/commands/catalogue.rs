@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::operations::{self, Operations};
-use super::{Context, Status};
+use super::{Context, Status, cached};
 use crate::error::{Exit, Failure};
 use crate::result;
 use crate::schema::expected::{Expected, Mode};
@@ -64,7 +64,11 @@ pub(super) fn show(
     catalogue: &Catalogue,
     render: impl FnMut(&Value) -> String,
 ) -> Result<Status, Failure> {
-    let found = operations::with(context, session, |operations| operations.list(catalogue, |_| false))?;
+    let found = if context.cached {
+        cached::list(context, session, catalogue)?
+    } else {
+        operations::with(context, session, |operations| operations.list(catalogue, |_| false))?
+    };
     print(context, session, catalogue, &found, render)
 }
 
@@ -99,12 +103,23 @@ pub(super) fn one(
     catalogue: &Catalogue,
     wanted: &str,
 ) -> Result<Box<RawValue>, Failure> {
-    let mut found = operations.list(catalogue, |item| name(item).as_deref() == Some(wanted))?;
-    match found.pop() {
-        Some(last) if name(&last).as_deref() == Some(wanted) => Ok(last),
-        last => {
-            let names: Vec<String> = found.iter().chain(&last).filter_map(|item| name(item)).collect();
-            Err(unknown(operations.context, session, catalogue, wanted, &names).with_ran(Ran::No))
+    let found = operations.list(catalogue, |item| name(item).as_deref() == Some(wanted))?;
+    named(operations.context, session, catalogue, wanted, found)
+}
+
+/// The thing of that name in a list.
+pub(super) fn named(
+    context: &Context,
+    session: &SessionName,
+    catalogue: &Catalogue,
+    wanted: &str,
+    mut found: Vec<Box<RawValue>>,
+) -> Result<Box<RawValue>, Failure> {
+    match found.iter().position(|item| name(item).as_deref() == Some(wanted)) {
+        Some(at) => Ok(found.swap_remove(at)),
+        None => {
+            let names: Vec<String> = found.iter().filter_map(|item| name(item)).collect();
+            Err(unknown(context, session, catalogue, wanted, &names).with_ran(Ran::No))
         }
     }
 }

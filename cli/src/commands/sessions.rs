@@ -6,7 +6,8 @@ use drowse_runtime::home::SessionName;
 use drowse_runtime::wire;
 use serde_json::{Map, Value, json};
 
-use super::{Context, Status, operations, sync};
+use super::operations::{self, Operations};
+use super::{Context, Status, cached, sync};
 use crate::error::{Exit, Failure};
 use crate::render::server::Info;
 use crate::render::sessions;
@@ -32,7 +33,12 @@ pub(super) fn list(context: &Context) -> Result<Status, Failure> {
 
 /// Bare `@name`: the server's own description, live.
 pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, Failure> {
-    let answer = operations::with(context, session, |operations| operations.call(wire::METHOD_INFO, ""))?;
+    let (answer, cached) = if context.cached {
+        cached::info(&cached::read(context, session)?.0)
+    } else {
+        let ask = |operations: &mut Operations<'_>| operations.call(wire::METHOD_INFO, "");
+        (operations::with(context, session, ask)?, Map::new())
+    };
     let info: Info<'_> = result::read(answer.as_bytes())?;
     if context.alone.is_some() {
         let extra = json!({"era": info.era, "protocolVersion": info.protocol_version});
@@ -50,6 +56,7 @@ pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, F
         if let Some(Value::Object(inner)) = extra.remove("_drowse") {
             extra.extend(inner);
         }
+        extra.extend(cached);
         if !syncs.is_empty() {
             extra.insert("syncs".into(), json!(syncs));
         }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::catalogue::{self, TOOLS, explain, name, one};
 use super::operations::{self, Operations};
 use super::tasks::{self, Called};
-use super::{Context, Status, present};
+use super::{Context, Status, cached, present};
 use crate::args::{Check, Given, TaskMode};
 use crate::arguments::{self, Arguments};
 use crate::error::{Exit, Failure};
@@ -36,13 +36,19 @@ pub(super) fn get(
     expected: Option<&Expected>,
 ) -> Result<Status, Failure> {
     let expected = catalogue::expectation(expected, tool)?;
-    let found = operations::with(context, session, |operations| one(operations, session, &TOOLS, tool))?;
+    let (found, json) = if context.cached {
+        cached::one(context, session, &TOOLS, tool)?
+    } else {
+        let found = operations::with(context, session, |operations| one(operations, session, &TOOLS, tool))?;
+        let json = found.get().to_owned();
+        (found, json)
+    };
     let live: Value = result::read(found.get().as_bytes())?;
     if let Some((how, before)) = &expected {
         how.compare(What::Tool, before, &live, None)?;
     }
     if context.output.json {
-        context.output.document(found.get())?;
+        context.output.document(&json)?;
     } else {
         context.output.layout(&tools::details(&live))?;
     }

@@ -94,6 +94,17 @@ the server crash, it goes on when the session wakes the next time. What cannot b
 no room on the disk) is tried again, after 5 s at first and then each minute, and after every update; \
 `drowse @name` shows how it stands.";
 
+pub(super) const GREP_DETAILS: &str = "\
+Without --tools, --resources, --prompts or --instructions: tools and instructions. Looked at are names, titles, \
+descriptions, arguments and what is said of them, URIs, and instructions.
+
+All sessions are searched as their servers were when they ran last, and none is started; what is not of a running server \
+has its session's state and its age behind it: (idle, 3 h old). With a session, its server is woken and asked.
+
+An expression (-E) is of the kind without look-around and back references; ^ and $ are the ends of a line.
+
+Exit status, as of grep: 0 if something was found, 1 if nothing was, 2 if something went wrong.";
+
 pub(super) const LEVEL_DETAILS: &str = "\
 The session remembers it: each server that is started for it is told again. `off` takes it back; a server of 2025-11-25 or \
 earlier that runs is told `emergency`, the least that can be said.

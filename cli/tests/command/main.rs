@@ -9,6 +9,7 @@ mod home;
 mod life;
 mod records;
 mod schemas;
+mod search;
 mod terminal;
 mod urls;
 mod usage;

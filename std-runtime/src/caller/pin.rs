@@ -119,6 +119,7 @@ pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallEr
         entry: None,
         auto_connect: None,
         syncs: Vec::new(),
+        identity: String::new(),
         created: now_ms(),
     };
     match &wanted.target {
