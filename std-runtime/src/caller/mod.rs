@@ -5,6 +5,7 @@
 //! here owns a server: the bridge does.
 
 mod call;
+mod census;
 mod connect;
 mod end;
 mod error;
@@ -12,6 +13,7 @@ mod link;
 mod listing;
 mod message;
 mod pin;
+mod poll;
 mod start;
 mod subscription;
 mod sync;
@@ -21,9 +23,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::census::{Gauge, Load, Orphaned, Role, SessionProcess};
 pub use self::error::{CallError, ExitClass, RpcError};
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
+pub use self::poll::{Answer, Poll, Standing, Tally};
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 pub use self::subscription::{News, Subscription};
 pub use drowse_core::logging::Level;
