@@ -5,10 +5,12 @@ mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod doctor;
 mod logging;
 mod logs;
 mod once;
 mod operations;
+mod processes;
 mod prompts;
 mod resources;
 mod serve;
@@ -17,6 +19,7 @@ mod subscribe;
 mod sync;
 mod tasks;
 mod tools;
+mod top;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -140,6 +143,9 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
+        Command::Ps { session } => processes::ps(context, session.as_ref()),
+        Command::Top { once } => top::top(context, once),
+        Command::Doctor { dry_run } => doctor::doctor(context, dry_run),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         // Never within another.

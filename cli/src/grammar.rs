@@ -10,8 +10,8 @@ use drowse_runtime::suggest::nearest;
 mod details;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS,
-    TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, DOCTOR_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS,
+    PS_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS, TOP_DETAILS,
 };
 
 /// One verb of the command line.
@@ -270,6 +270,30 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "ps",
+        session: Session::Optional,
+        about: "Show the processes of sessions: bridges, servers, and what was left behind",
+        usage: "[@name]",
+        details: PS_DETAILS,
+        build: |command| command.arg(positional("session", "Show those of this session only")),
+    },
+    Verb {
+        name: "top",
+        session: Session::None,
+        about: "Watch what sessions do and cost",
+        usage: "[--once]",
+        details: TOP_DETAILS,
+        build: |command| command.arg(switch("once", None, "Print one table, as without a terminal")),
+    },
+    Verb {
+        name: "doctor",
+        session: Session::None,
+        about: "Check everything that drowse needs, and mend what can be mended",
+        usage: "[--dry-run]",
+        details: DOCTOR_DETAILS,
+        build: |command| command.arg(switch("dry-run", None, "Only say what would be done")),
+    },
+    Verb {
         name: "clean",
         session: Session::None,
         about: "Remove sessions that crashed or expired and what they left; never a sleeping one",
@@ -389,7 +413,7 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
         "prompt" | "prompt-get" => "prompts-get",
         "templates" | "templates-list" | "resource-templates-list" => "resources-templates-list",
         "completion" | "completions" => "complete",
-        "list" | "ls" | "sessions" | "ps" => "",
+        "list" | "ls" | "sessions" => "",
         "log" => "logs",
         "stop" | "disconnect" | "kill" | "rm" | "remove" => "close",
         "start" | "add" | "open" => "connect",

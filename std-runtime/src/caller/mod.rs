@@ -7,6 +7,7 @@
 mod call;
 mod census;
 mod connect;
+pub mod doctor;
 mod end;
 mod error;
 mod link;
