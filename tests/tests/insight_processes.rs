@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -221,7 +221,7 @@ fn damaged_records_are_set_aside_and_others_are_unharmed() {
     fs::write(file(&home, "live", ".new-abc"), "half").unwrap();
     fs::set_permissions(file(&home, "empty", "credentials.json"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(file(&home, "live", "state.json"), "not a record").unwrap();
-    fs::create_dir(home.files().sessions().join("nothing")).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(home.files().sessions().join("nothing")).unwrap();
 
     let tree = || {
         let mut files: Vec<(PathBuf, u64, i64)> = Vec::new();

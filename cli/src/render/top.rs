@@ -261,7 +261,9 @@ impl Totals {
         }
         line.push_str(&format!(", {} asleep", self.sessions - self.awake));
         if let Some(calls) = self.calls {
-            line.push_str(&format!(" · {calls} calls, {} errors", self.errors.unwrap_or(0)));
+            let many = |count: u64, word| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+            let errors = many(self.errors.unwrap_or(0), "error");
+            line.push_str(&format!(" · {}, {errors}", many(calls, "call")));
         }
         if self.awake > 0 {
             line.push_str(&format!(" · bridges {}, servers {}", memory(self.bridges), memory(self.servers)));
@@ -386,7 +388,7 @@ mod tests {
         let totals = Totals::of(&rows);
         assert_eq!(
             totals.line(),
-            "4 sessions: 3 awake (1 not answering), 1 asleep · 12 calls, 1 errors · bridges 4.0 MB, servers 89.0 MB"
+            "4 sessions: 3 awake (1 not answering), 1 asleep · 12 calls, 1 error · bridges 4.0 MB, servers 89.0 MB"
         );
     }
 
