@@ -532,7 +532,7 @@ mod tests {
             assert!(!loads.contains_key(&nobody.0));
         }
         let measured = gauge.known.values().map(|(_, at)| *at).min().unwrap();
-        gauge.read(&[us.clone()], Duration::from_secs(60)).unwrap();
+        gauge.read(std::slice::from_ref(&us), Duration::from_secs(60)).unwrap();
         assert!(gauge.known.values().all(|(_, at)| *at > measured));
     }
 

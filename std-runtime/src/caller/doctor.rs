@@ -113,10 +113,10 @@ impl Sessions {
     #[must_use]
     pub fn examine(&self, mend: bool, wait: Wait<'_>) -> Vec<Finding> {
         let mut doctor = Doctor { sessions: self, mend, wait, findings: Vec::new() };
-        if doctor.place() {
-            if let Err(error) = doctor.sessions() {
-                doctor.add(Finding::needs_user("records", error.to_string(), None));
-            }
+        if doctor.place()
+            && let Err(error) = doctor.sessions()
+        {
+            doctor.add(Finding::needs_user("records", error.to_string(), None));
         }
         doctor.findings
     }
