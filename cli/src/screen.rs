@@ -142,7 +142,7 @@ impl Screen {
             let now = Wait { deadline: Some(Instant::now()), interrupt: None };
             let is_ready = |fd| matches!(now.readable(fd), Ok(Woken::Ready));
             if is_ready(self.suspended.as_fd()) {
-                self.suspended.read(&mut [0; 64])?;
+                self.suspended.read_exact(&mut [0])?;
                 restore();
                 // Stops here, until somebody lets us go on.
                 signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
@@ -150,7 +150,7 @@ impl Screen {
                 return Ok(Event::Redraw);
             }
             if is_ready(self.resized.as_fd()) {
-                self.resized.read(&mut [0; 64])?;
+                self.resized.read_exact(&mut [0])?;
                 return Ok(Event::Redraw);
             }
             if !is_ready(self.tty.as_fd()) {

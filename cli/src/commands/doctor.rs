@@ -24,7 +24,7 @@ pub(super) fn doctor(context: &Context, dry_run: bool) -> Result<Status, Failure
         Ok(sessions) => findings.extend(examine(&sessions, !dry_run, wait)),
         // Not a failure of this command, but what it is there to find out.
         Err(failure) => {
-            findings.push(Finding::needs_user("home", failure.message.clone(), failure.hint.clone()))
+            findings.push(Finding::needs_user("home", failure.message.clone(), failure.hint.clone()));
         }
     }
     if let Some(interrupt) = interrupt.as_deref().filter(|interrupt| interrupt.is_raised()) {
