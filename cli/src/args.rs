@@ -139,6 +139,15 @@ pub(crate) enum Command {
     Shell {
         session: Option<SessionName>,
     },
+    Ps {
+        session: Option<SessionName>,
+    },
+    Top {
+        once: bool,
+    },
+    Doctor {
+        dry_run: bool,
+    },
     Demo,
     DemoServer,
     /// `completions`: a script for stdout.
@@ -511,6 +520,10 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                 lines: number("--lines", &required("lines"))?,
                 follow: matches.get_flag("follow"),
             },
+            "ps" => match matches.get_one::<String>("session") {
+                None => Command::Ps { session: Some(session) },
+                Some(other) => return Err(Failure::usage(format!("two sessions: {session} and {other}"))),
+            },
             other => return Err(Failure::usage(format!("`{other}` does not take a session"))),
         });
     }
@@ -521,6 +534,13 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
             yes: matches.get_flag("yes"),
         }),
         "config" => settings::config(matches).map(Command::Config),
+        "ps" => {
+            let session =
+                matches.get_one::<String>("session").map(|typed| session_name(typed)).transpose()?;
+            Ok(Command::Ps { session })
+        }
+        "top" => Ok(Command::Top { once: matches.get_flag("once") }),
+        "doctor" => Ok(Command::Doctor { dry_run: matches.get_flag("dry-run") }),
         "demo" => Ok(Command::Demo),
         "demo-server" => Ok(Command::DemoServer),
         "help" => match matches.get_one::<String>("command") {

@@ -6,6 +6,7 @@ mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod doctor;
 mod grep;
 mod import;
 mod logging;
@@ -13,6 +14,7 @@ mod logs;
 mod man;
 mod once;
 mod operations;
+mod processes;
 mod prompts;
 mod resources;
 mod serve;
@@ -23,6 +25,7 @@ mod subscribe;
 mod sync;
 mod tasks;
 mod tools;
+mod top;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -154,6 +157,9 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
         Command::Import { files, yes } => import::import(context, &files, yes),
         Command::Shell { session } => shell::shell(context, session),
+        Command::Ps { session } => processes::ps(context, session.as_ref()),
+        Command::Top { once } => top::top(context, once),
+        Command::Doctor { dry_run } => doctor::doctor(context, dry_run),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         Command::Completions(shell) => context.output.verbatim(shell.script()).map(|()| Status::Done),

@@ -12,9 +12,9 @@ pub(crate) mod man;
 pub(crate) mod topics;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, GREP_DETAILS,
-    IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, SET_DETAILS, SHELL_DETAILS, SUBSCRIBE_DETAILS,
-    TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, DOCTOR_DETAILS,
+    GREP_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, PS_DETAILS, SET_DETAILS, SHELL_DETAILS,
+    SUBSCRIBE_DETAILS, TASK_DETAILS, TOP_DETAILS,
 };
 
 /// One verb of the command line.
@@ -308,6 +308,30 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "ps",
+        session: Session::Optional,
+        about: "Show the processes of sessions: bridges, servers, and what was left behind",
+        usage: "[@name]",
+        details: PS_DETAILS,
+        build: |command| command.arg(positional("session", "Show those of this session only")),
+    },
+    Verb {
+        name: "top",
+        session: Session::None,
+        about: "Watch what sessions do and cost",
+        usage: "[--once]",
+        details: TOP_DETAILS,
+        build: |command| command.arg(switch("once", None, "Print one table, as without a terminal")),
+    },
+    Verb {
+        name: "doctor",
+        session: Session::None,
+        about: "Check everything that drowse needs, and mend what can be mended",
+        usage: "[--dry-run]",
+        details: DOCTOR_DETAILS,
+        build: |command| command.arg(switch("dry-run", None, "Only say what would be done")),
+    },
+    Verb {
         name: "clean",
         session: Session::None,
         about: "Remove sessions that crashed or expired and what they left; never a sleeping one",
@@ -486,7 +510,7 @@ pub(crate) fn similar_verb(typed: &str) -> Option<&'static str> {
         "prompt" | "prompt-get" => "prompts-get",
         "templates" | "templates-list" | "resource-templates-list" => "resources-templates-list",
         "completion" => "completions",
-        "list" | "ls" | "sessions" | "ps" => "",
+        "list" | "ls" | "sessions" => "",
         "log" => "logs",
         "stop" | "disconnect" | "kill" | "rm" | "remove" => "close",
         "start" | "add" | "open" => "connect",

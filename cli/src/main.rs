@@ -18,6 +18,7 @@ mod progress;
 mod render;
 mod result;
 mod schema;
+mod screen;
 mod target;
 mod terminal;
 mod text;

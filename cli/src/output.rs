@@ -133,18 +133,6 @@ pub(crate) fn is_broken_pipe(failure: &Failure) -> bool {
 
 const BROKEN_PIPE: &str = "broken-pipe";
 
-/// How wide a line of a result may be.
-pub(crate) fn columns() -> usize {
-    if !is_terminal() {
-        return USUAL_COLUMNS;
-    }
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-    if columns == 0 { USUAL_COLUMNS } else { columns }
-}
-
-/// Where there is no terminal, or none that says how wide it is.
-const USUAL_COLUMNS: usize = 100;
-
 fn is_terminal() -> bool {
     static TERMINAL: OnceLock<bool> = OnceLock::new();
     *TERMINAL.get_or_init(|| io::stdout().is_terminal())
@@ -158,6 +146,11 @@ pub(crate) fn columns() -> Option<usize> {
         let said = || std::env::var("COLUMNS").ok()?.parse().ok();
         Some(usize::from(size.ws_col)).filter(|&columns| columns > 0).or_else(said)
     })
+}
+
+/// The same, and what is usual where there is no terminal, or none that says how wide it is.
+pub(crate) fn usual_columns() -> usize {
+    columns().unwrap_or(100)
 }
 
 fn colours() -> bool {

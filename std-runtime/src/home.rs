@@ -366,7 +366,8 @@ impl Home {
         SocketAddress::new(self.socket_file(name))
     }
 
-    fn locks(&self) -> PathBuf {
+    /// The directory of all locks.
+    pub(crate) fn locks(&self) -> PathBuf {
         self.runtime.as_ref().unwrap_or(&self.root).join("locks")
     }
 

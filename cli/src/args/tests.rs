@@ -40,10 +40,12 @@ fn both_word_orders() {
         ("@s tools-call echo a:=1", "tools-call @s echo a:=1"),
         ("@s logs -n 5", "logs -n 5 @s"),
         ("@s connect -- cat", "connect @s -- cat"),
+        ("@s ps", "ps @s"),
     ] {
         assert_eq!(command_of(one), command_of(other), "{one}");
     }
     assert_eq!(command_of("@s close"), Command::Close { session: name("s") });
+    assert_eq!(command_of("ps"), Command::Ps { session: None });
 }
 
 #[test]

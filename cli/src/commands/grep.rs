@@ -14,7 +14,7 @@ use super::operations::{self, Operations};
 use super::{Context, Status};
 use crate::args::Grep;
 use crate::error::{Exit, Failure};
-use crate::output::columns;
+use crate::output::usual_columns;
 use crate::render::found::{self, Found};
 use crate::render::server::Info;
 use crate::result;
@@ -46,7 +46,7 @@ fn search(context: &Context, wanted: &Grep) -> Result<Status, Failure> {
     if context.output.json {
         context.output.document(&found::to_json(&found))?;
     } else {
-        context.output.layout(&found::list(&found, &pattern, now_ms(), columns()))?;
+        context.output.layout(&found::list(&found, &pattern, now_ms(), usual_columns()))?;
     }
     for remark in remarks {
         context.output.notice(remark);

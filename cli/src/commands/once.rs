@@ -32,7 +32,7 @@ use crate::target::Target;
 pub(crate) const GUARD_COMMAND: &str = "once-guard";
 
 /// How the temporary directories begin: the guard removes no other.
-const PREFIX: &str = "drowse-once-";
+pub(super) const PREFIX: &str = "drowse-once-";
 /// How long ending the server may take: more than the graces of any server that drowse can end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Should the guard be killed as well, nothing runs for ever. Long enough for a user who is asked something.

@@ -179,3 +179,24 @@ drowse/config.json in $XDG_CONFIG_HOME or ~/.config.
 For example:
   drowse config set idle-timeout 10m
   drowse config unset idle-timeout";
+
+/// Of `ps`.
+pub(super) const PS_DETAILS: &str = "\
+Starts nothing, asks nobody and counts as no activity. Memory is a process's share of what it uses (PSS); with a ~ before \
+it, all of it (RSS).\n\
+An orphan is a process of a server whose bridge is gone: `drowse doctor` ends it, and so does the next use of its session.";
+
+/// Of `top`.
+pub(super) const TOP_DETAILS: &str = "\
+Starts nothing and keeps nothing awake.\n\
+Keys: q quits, s sorts by the next column, arrows, j and k scroll. Without a terminal, with --once and with --json \
+there is one table.\n\
+SLEEPS IN: the time until sleep; `in use` while a call runs, `deferred` while subscriptions or tasks keep it awake.";
+
+/// Of `doctor`.
+pub(super) const DOCTOR_DETAILS: &str = "\
+Looks at directories, records, locks, sockets, bridges, and at processes that dead bridges left behind. Starts nothing \
+and counts as no activity.\n\
+Ends processes only if they carry the mark of a session of this home and no bridge looks after them. A damaged file is \
+renamed to <file>.damaged-<n> beside itself. Nothing of a running session is touched.\n\
+Exit status: 0 if nothing is left to do, else 2.";

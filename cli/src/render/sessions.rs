@@ -130,7 +130,8 @@ pub(crate) fn target(record: &SessionRecord) -> String {
     }
 }
 
-fn dot(state: State) -> (&'static str, Style) {
+/// The mark of a state, and its colour.
+pub(crate) fn dot(state: State) -> (&'static str, Style) {
     match state {
         State::Live => ("●", Style::Green),
         State::Suspended => ("●", Style::Dim),

@@ -49,6 +49,8 @@ impl BridgeHost {
         ready: File,
         lock: OwnedFd,
     ) -> Self {
+        let mut env = config.env.clone();
+        env.push((process::SESSION_VARIABLE.to_owned(), home.session(&name).to_string_lossy().into_owned()));
         Self {
             home,
             name,
@@ -56,7 +58,7 @@ impl BridgeHost {
                 command: config.command.clone(),
                 args: config.args.clone(),
                 cwd: config.cwd.clone(),
-                env: config.env.clone(),
+                env,
                 marker: String::new(),
             },
             remote: config.remote.clone(),

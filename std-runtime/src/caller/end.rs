@@ -99,14 +99,22 @@ impl Sessions {
         if lock.is_none() || !self.is_to_go(name, all) {
             return Ok(false);
         }
+        // Its bridge may be about to end, or about to serve a call that reached it in time: what counts is what it is
+        // afterwards.
+        if !all {
+            self.bridge_ends(name, Instant::now() + ENDING, wait)?;
+            if !self.is_to_go(name, all) {
+                return Ok(false);
+            }
+        }
         let settings = self.settings_to_close(name).unwrap_or_default();
         self.end_with(name, &settings, Ending::Removed, wait)?;
         Ok(true)
     }
 
     fn is_to_go(&self, name: &SessionName, all: bool) -> bool {
-        // A directory without a session in it.
-        if !self.home.session_file(name).exists() {
+        // A directory without a session in it: not one that cannot be looked into.
+        if matches!(self.home.session_file(name).try_exists(), Ok(false)) {
             return self.home.session(name).exists();
         }
         all || matches!(self.get(name), Ok(listed) if matches!(listed.state, State::Crashed | State::Expired))

@@ -138,6 +138,7 @@ impl Unanswered {
                         socket: self.socket,
                         lines: self.lines,
                         bridge: welcome.pid,
+                        version: welcome.bridge,
                         ended: false,
                     }),
                     Ok(Envelope { drowse: BridgeHello::Refused(refused) }) => Greeting::Refused(refused),
@@ -165,6 +166,7 @@ pub(super) struct Link {
     socket: OwnedFd,
     lines: LineBuffer,
     bridge: u32,
+    version: String,
     ended: bool,
 }
 
@@ -172,12 +174,23 @@ impl Link {
     #[cfg(test)]
     pub(super) fn over(socket: std::os::unix::net::UnixStream) -> Self {
         socket.set_nonblocking(true).unwrap();
-        Self { socket: socket.into(), lines: LineBuffer::default(), ended: false, bridge: 0 }
+        Self {
+            socket: socket.into(),
+            lines: LineBuffer::default(),
+            ended: false,
+            bridge: 0,
+            version: String::new(),
+        }
     }
 
     /// The process at the other end, by its own account.
     pub(super) fn bridge(&self) -> u32 {
         self.bridge
+    }
+
+    /// Its version of drowse.
+    pub(super) fn version(&self) -> &str {
+        &self.version
     }
 
     /// Gives bytes to the kernel, as many as it takes now.

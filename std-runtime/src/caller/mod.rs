@@ -5,13 +5,16 @@
 //! here owns a server: the bridge does.
 
 mod call;
+mod census;
 mod connect;
+pub mod doctor;
 mod end;
 mod error;
 mod link;
 mod listing;
 mod message;
 mod pin;
+mod poll;
 mod settings;
 mod start;
 mod subscription;
@@ -22,9 +25,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::census::{Gauge, Load, Orphaned, Role, SessionProcess};
 pub use self::error::{CallError, ExitClass, RpcError};
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
+pub use self::poll::{Answer, Poll, Standing, Tally};
 pub use self::settings::{Change, Changed, Heard};
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 pub use self::subscription::{News, Subscription};

@@ -449,7 +449,7 @@ impl Sessions {
 
     /// The process that holds B, if it is one that we know to be a bridge of this session: the one that wrote
     /// `state.json`, or the one that was started last and has not come so far.
-    fn bridge_process(&self, name: &SessionName) -> Option<ProcessIdentity> {
+    pub(super) fn bridge_process(&self, name: &SessionName) -> Option<ProcessIdentity> {
         let path = self.home.bridge_lock(name);
         let recorded = known_if_readable(self, name).ok().flatten().and_then(|known| known.bridge);
         let started = lock::noted(&self.home.start_lock(name));

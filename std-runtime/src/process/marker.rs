@@ -11,11 +11,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
-use super::survey::{self, EMPTY_LOOKS};
+use super::survey::{self, EMPTY_LOOKS, Member};
 use crate::sys::{self, procfs};
 
 /// The environment variable with the marker.
 pub const GENERATION_VARIABLE: &str = "DROWSE_GENERATION";
+
+/// The environment variable with the directory of the session whose server it is: so that what is left of it is known
+/// even where nothing else tells of its generation any more.
+pub const SESSION_VARIABLE: &str = "DROWSE_SESSION";
 
 /// How many processes are held by descriptor at a time. Those beyond are signalled all the same, and found again
 /// in the next pass if they take their time.
@@ -60,11 +64,26 @@ pub fn marked(marker: &str) -> io::Result<Vec<u32>> {
 /// cannot be read: it names the process. Those that were reached are killed in any case.
 pub fn sweep(marker: &str, deadline: Instant) -> io::Result<Swept> {
     let variable = variable(marker)?;
+    sweep_found(deadline, || {
+        let (snapshot, gaps) = procfs::snapshot_with_gaps()?;
+        Ok((survey::below(&snapshot, survey::carriers(&snapshot, &variable)), gaps))
+    })
+}
+
+/// Kills all that `find` finds, parents first, until it finds nobody; it also says whether some processes ended while it
+/// looked.
+///
+/// # Errors
+/// As [`sweep`].
+pub(crate) fn sweep_found(
+    deadline: Instant,
+    find: impl Fn() -> io::Result<(Vec<Member>, bool)>,
+) -> io::Result<Swept> {
     let gaps = Cell::new(false);
     let look = || {
-        let (snapshot, with_gaps) = procfs::snapshot_with_gaps()?;
+        let (members, with_gaps) = find()?;
         gaps.set(with_gaps);
-        Ok(survey::below(&snapshot, survey::carriers(&snapshot, &variable)))
+        Ok(members)
     };
     let mut ended = HashSet::new();
     let mut empty_looks = 0;

@@ -16,11 +16,14 @@
 mod identity;
 mod launch;
 mod marker;
-mod survey;
+mod memory;
+pub(crate) mod survey;
 mod tree;
 
 pub use crate::sys::descriptors::{adopt_descriptor, close_descriptors_from, detach_standard_streams};
 pub use identity::ProcessIdentity;
 pub use launch::{Launch, LaunchError, launch};
-pub use marker::{GENERATION_VARIABLE, Swept, marked, new_marker, sweep};
+pub(crate) use marker::sweep_found;
+pub use marker::{GENERATION_VARIABLE, SESSION_VARIABLE, Swept, marked, new_marker, sweep};
+pub use memory::{Measure, Memory};
 pub use tree::{Tree, TreeControl, become_subreaper};

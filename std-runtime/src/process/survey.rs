@@ -4,10 +4,14 @@
 //! [`Member::signal`] holds the process first, and then asks again for the reason why it is in the picture.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rustix::process::Signal;
 
+use super::marker::{GENERATION_VARIABLE, SESSION_VARIABLE};
 use crate::sys;
 use crate::sys::pidfd::PidFd;
 use crate::sys::procfs::{self, Stat};
@@ -21,7 +25,7 @@ const FREEZE_LOOKS: u32 = 16;
 
 /// Why a process belongs to a tree.
 #[derive(Debug, Clone)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// It is our child: its leader, or an orphan that the kernel handed us. Nobody but us can reap it.
     Ours,
     /// It is the child of this one, which belongs to the tree.
@@ -32,20 +36,20 @@ pub(super) enum Reason {
 
 /// A live process of a tree.
 #[derive(Debug, Clone)]
-pub(super) struct Member {
-    pub(super) stat: Stat,
-    pub(super) reason: Reason,
+pub(crate) struct Member {
+    pub(crate) stat: Stat,
+    pub(crate) reason: Reason,
 }
 
 impl Member {
     /// What tells it from all others, on this machine until the next boot.
-    pub(super) fn key(&self) -> (u32, u64) {
+    pub(crate) fn key(&self) -> (u32, u64) {
         (self.stat.pid, self.stat.started)
     }
 
     /// Signals it, if it still belongs to the tree for the same reason. `None`: it ended, or has to be looked up
     /// again.
-    pub(super) fn signal(&self, signal: Signal) -> io::Result<Option<PidFd>> {
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<Option<PidFd>> {
         let held = match PidFd::open(self.stat.pid) {
             Ok(held) => held,
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
@@ -106,6 +110,31 @@ pub(super) fn carriers(snapshot: &[Stat], variable: &str) -> Vec<Member> {
         .filter(|stat| stat.pid != us && !stat.ended() && procfs::carries(stat, variable))
         .map(|stat| Member { stat: *stat, reason: Reason::Carries(variable.to_owned()) })
         .collect()
+}
+
+/// A live process of our user that carries a marker, whichever.
+#[derive(Debug, Clone)]
+pub(crate) struct Carrier {
+    pub(crate) stat: Stat,
+    pub(crate) marker: String,
+    /// The session whose server it belongs to, by its directory.
+    pub(crate) session: Option<PathBuf>,
+}
+
+/// All that carry any marker; never ourselves.
+pub(crate) fn all_carriers<'s>(snapshot: impl Iterator<Item = &'s Stat>) -> Vec<Carrier> {
+    let us = sys::own_pid();
+    let find = |stat: &Stat| {
+        let environment = procfs::environment(stat)?;
+        let value = |name: &str| {
+            let entries = environment.split(|byte| *byte == 0);
+            entries.filter_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).next_back()
+        };
+        let marker = str::from_utf8(value(GENERATION_VARIABLE)?).ok().filter(|marker| !marker.is_empty())?;
+        let session = value(SESSION_VARIABLE).map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        Some(Carrier { stat: *stat, marker: marker.to_owned(), session })
+    };
+    snapshot.filter(|stat| stat.pid != us && !stat.ended() && !stat.kernel).filter_map(find).collect()
 }
 
 /// Stops members until a look finds no new ones, and gives them as they were last seen, parents first.

@@ -30,6 +30,8 @@ pub(crate) struct Stat {
     pub(crate) kernel: bool,
     /// Ticks since boot at which it started: with the pid, its identity until the next boot.
     pub(crate) started: u64,
+    /// Ticks of processor time that it has used.
+    pub(crate) used: u64,
 }
 
 impl Stat {
@@ -66,6 +68,7 @@ impl Stat {
             threads: field(20)?.parse().ok()?,
             kernel: field(9)?.parse::<u32>().ok()? & KERNEL_THREAD != 0,
             started: field(22)?.parse().ok()?,
+            used: field(14)?.parse::<u64>().ok()?.saturating_add(field(15)?.parse().ok()?),
         })
     }
 
@@ -118,16 +121,22 @@ fn pids() -> io::Result<Vec<u32>> {
 /// Whether this process belongs to our user and was started with `variable` (`NAME=value`) in its environment. A
 /// zombie has no environment any more.
 pub(crate) fn carries(process: &Stat, variable: &str) -> bool {
+    environment(process)
+        .is_some_and(|entries| entries.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes()))
+}
+
+/// The environment that this process was started with, entries ended by NUL, if it belongs to our user and has one.
+pub(crate) fn environment(process: &Stat) -> Option<Vec<u8>> {
     let us = rustix::process::geteuid().as_raw();
     let directory = format!("/proc/{}", process.pid);
     if process.kernel || !fs::metadata(&directory).is_ok_and(|metadata| metadata.uid() == us) {
-        return false;
+        return None;
     }
     let environment = format!("{directory}/environ");
     for _ in 0..EXEC_LOOKS {
-        let Ok(entries) = fs::read(&environment) else { return false };
+        let entries = fs::read(&environment).ok()?;
         if !entries.is_empty() {
-            return entries.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes());
+            return Some(entries);
         }
         // Nothing there: it was started with nothing, or is a zombie, or is in the middle of an exec, between its
         // old memory and the new. The last one has no arguments either, but is alive.
@@ -135,13 +144,48 @@ pub(crate) fn carries(process: &Stat, variable: &str) -> bool {
             && matches!(Stat::read(process.pid), Ok(Some(now)) if now.same(process) && !now.ended());
         if !between {
             // Unless the exec was over in time for its arguments.
-            return fs::read(&environment).is_ok_and(|entries| {
-                entries.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
-            });
+            return fs::read(&environment).ok();
         }
         thread::sleep(EXEC_PAUSE);
     }
-    false
+    None
+}
+
+/// The words that this process was started with, as it has them now; `None` if it is gone or a zombie.
+pub(crate) fn command_line(pid: u32) -> Option<Vec<String>> {
+    let mut bytes = fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|bytes| !bytes.is_empty())?;
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
+/// How many ticks of [`Stat`] there are in a second.
+pub(crate) fn ticks_per_second() -> u64 {
+    // What the kernel told this program when it was started: pairs of words, of which AT_CLKTCK is the seventeenth
+    // kind.
+    const AT_CLKTCK: u64 = 17;
+    let vector = fs::read("/proc/self/auxv").unwrap_or_default();
+    let words = vector.chunks_exact(size_of::<usize>()).map(|word| {
+        let mut bytes = [0; size_of::<usize>()];
+        bytes.copy_from_slice(word);
+        usize::from_ne_bytes(bytes) as u64
+    });
+    let words: Vec<u64> = words.collect();
+    let told = words.chunks_exact(2).find_map(|pair| match pair {
+        [AT_CLKTCK, value] => Some(*value),
+        _ => None,
+    });
+    told.filter(|ticks| *ticks > 0).unwrap_or(100)
+}
+
+/// For how long the machine has been up, in the time that [`Stat::started`] is counted in.
+pub(crate) fn uptime() -> io::Result<Duration> {
+    let text = fs::read_to_string("/proc/uptime")?;
+    let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/uptime cannot be read"))
 }
 
 /// A value that is another one after each boot.
@@ -177,6 +221,7 @@ mod tests {
             threads: 3,
             kernel: false,
             started: 987_654,
+            used: 11,
         };
         assert_eq!(stat, wanted);
         let reaped = b"77 (a) X 0 -1 -1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 0 0 987654 1 2\n";
@@ -196,6 +241,7 @@ mod tests {
             threads: 1,
             kernel: false,
             started: 1,
+            used: 0,
         };
         assert!(base.ended());
         assert!(Stat { threads: 0, ..base }.ended());

@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::LIMIT;
 use super::run::{Run, Running};
@@ -51,6 +53,49 @@ impl Terminal {
         on_terminal.stdin(Stdio::from(slave.try_clone().expect("a copy")));
         let running = Running::start_with(on_terminal, Some(Stdio::from(slave)));
         Self { running, master: File::from(master), seen: String::new(), read: 0 }
+    }
+
+    /// The same, with its standard output on the terminal, too.
+    ///
+    /// # Panics
+    /// If there is no terminal.
+    #[must_use]
+    pub fn start_whole(command: &Command) -> Self {
+        let mut whole = Command::new("sh");
+        whole.args(["-c", "exec \"$@\" >&2", "sh"]).arg(command.get_program()).args(command.get_args());
+        whole.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(directory) = command.get_current_dir() {
+            whole.current_dir(directory);
+        }
+        Self::start(&whole)
+    }
+
+    /// Makes it this wide and high.
+    ///
+    /// # Panics
+    /// If the terminal is gone.
+    pub fn resize(&mut self, columns: u16, lines: u16) -> &mut Self {
+        let size = Winsize { ws_col: columns, ws_row: lines, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.master, size).expect("the terminal");
+        self
+    }
+
+    /// Whether it works line by line and shows what is typed, as it did when it was started.
+    ///
+    /// # Panics
+    /// If the terminal is gone.
+    #[must_use]
+    pub fn is_as_ever(&self) -> bool {
+        let modes = tcgetattr(&self.master).expect("the terminal");
+        modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Sends the command a signal.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn signal(&self, signal: Signal) {
+        self.running.signal(signal);
     }
 
     /// Waits until this is seen, after what was seen before.
