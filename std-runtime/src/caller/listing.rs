@@ -64,14 +64,12 @@ impl Sessions {
 
 /// The state that a record comes to, given whether its bridge lives.
 fn seen(known: &StateRecord, alive: bool, here: Option<&ProcessIdentity>) -> State {
-    if alive || !known.state.is_awake() {
+    if alive {
         return known.state;
     }
-    // It ended with the machine: that is a sleep, not a crash, and no reason for `clean` to take it.
-    match (here, &known.bridge) {
-        (Some(here), Some(bridge)) if here.boot_id != bridge.boot_id => State::Idle,
-        _ => State::Crashed,
-    }
+    let rebooted =
+        matches!((here, &known.bridge), (Some(here), Some(bridge)) if here.boot_id != bridge.boot_id);
+    known.state.bereft(rebooted)
 }
 
 #[cfg(test)]
