@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod end;
 mod error;
+mod inquiry;
 mod link;
 mod listing;
 mod message;
@@ -59,6 +60,8 @@ pub struct Listed {
     pub state_error: Option<RecordError>,
     /// The bridge's process, if it lives.
     pub bridge_pid: Option<u32>,
+    /// What the bridge says of itself, if it was asked and answered in time.
+    pub status: Option<Status>,
 }
 
 /// A session that is wanted.
