@@ -2,6 +2,7 @@
 //!
 //! Everything that came from a server is escaped or folded when it is put in. Nothing here prints.
 
+pub(crate) mod age;
 pub(crate) mod content;
 pub(crate) mod server;
 pub(crate) mod sessions;
