@@ -36,7 +36,7 @@ impl Sessions {
         self.listed(name.clone(), here.as_ref()).ok_or_else(|| self.no_session(name))
     }
 
-    /// All sessions, by name, with what the bridges of those that are awake say of themselves. They are asked all at
+    /// All sessions, by name, with what the bridges of those that are awake, and will sleep, say of themselves. They are asked all at
     /// once; who does not answer within `patience` of them all is shown by its record alone.
     ///
     /// # Errors
@@ -50,8 +50,12 @@ impl Sessions {
         let mut all = Vec::new();
         for name in record::names(&self.home)? {
             let Some(listed) = self.listed(name, here.as_ref()) else { continue };
-            // They answer while the other records are read.
-            inquiry.ask(&mut all, listed);
+            // What never sleeps has nothing to say of it. The others answer while more records are read.
+            if listed.record.as_ref().is_ok_and(|record| record.settings.idle_timeout_secs > Some(0)) {
+                inquiry.ask(&mut all, listed);
+            } else {
+                all.push(listed);
+            }
         }
         inquiry.finish(&mut all);
         Ok(all)

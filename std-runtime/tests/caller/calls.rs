@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use drowse_runtime::caller::{CallError, ExitClass, Request, Wait};
+use drowse_runtime::caller::{CallError, ExitClass, Request, Wait, Wanted};
 use drowse_runtime::process::ProcessIdentity;
-use drowse_runtime::record::{State, StateRecord};
+use drowse_runtime::record::{Settings, State, StateRecord};
 use drowse_runtime::wire::{Kind, Ran};
 
-use crate::fake::{After, LONG, Life, World, in_order, long, name, serve_one, serve_requests, tool};
+use crate::fake::{After, LONG, Life, World, in_order, long, name, serve_one, serve_requests, tool, wanted};
 
 /// A life whose connections for an operation go by `script`; the first one, of the `connect`, is in order.
 fn second(
@@ -464,6 +464,11 @@ fn a_list_asks_all_that_are_awake_at_once_and_waits_for_none_of_them_for_long() 
     assert_eq!(world.launches(), 0);
     world.call().unwrap();
     is_ours(&world);
+    assert!(world.sessions.list_live(LONG).unwrap()[0].status.is_none(), "it never sleeps");
+    let settings = Settings { idle_timeout_secs: Some(600), ..Settings::default() };
+    let sleepy = Wanted { settings, ..wanted("s") };
+    world.connect(&sleepy).unwrap();
+    is_ours(&world);
     let listed = world.sessions.list_live(LONG).unwrap();
     assert_eq!(listed[0].status.as_ref().map(|status| status.state.as_str()), Some("live"));
     let one = world.sessions.get_live(&name("s"), LONG).unwrap();
@@ -475,7 +480,7 @@ fn a_list_asks_all_that_are_awake_at_once_and_waits_for_none_of_them_for_long() 
         while conn.line().is_some() {}
         After::Live
     }));
-    world.awake();
+    world.connect(&sleepy).unwrap();
     is_ours(&world);
     let asked = Instant::now();
     let listed = world.sessions.list_live(Duration::from_millis(50)).unwrap();
