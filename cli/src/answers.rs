@@ -141,8 +141,10 @@ impl<'a> Answerer<'a> {
             Said::Cancel => "cancelled",
         };
         let message = one_line(message, 200);
-        self.output
-            .notice(format_args!("{} asks “{message}” and for a visit to {url}: {word}", self.session));
+        self.output.remark(
+            "question",
+            format_args!("{} asks “{message}” and for a visit to {url}: {word}", self.session),
+        );
         Ok(said)
     }
 }

@@ -8,6 +8,8 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
+use serde_json::json;
+
 use crate::args::Globals;
 use crate::error::{Exit, Failure};
 use crate::layout;
@@ -78,9 +80,20 @@ impl Output {
         }
     }
 
+    /// The same where a program has to know it as well. With `--json` it is a document of its own, on one line; `kind` is
+    /// a stable word for it. What failed has `error` in its document, and no `notice`.
+    pub(crate) fn remark(&self, kind: &str, text: impl Display) {
+        if self.json {
+            let document = json!({"notice": text.to_string(), "kind": kind}).to_string();
+            let _ = writeln!(io::stderr(), "{}", sanitize_json(&document));
+        } else {
+            self.notice(text);
+        }
+    }
+
     /// Something that may be wrong, and is not the command's failure.
-    pub(crate) fn warning(&self, text: impl Display) {
-        if self.json { self.detail(text) } else { self.notice(format_args!("warning: {text}")) }
+    pub(crate) fn warning(&self, kind: &str, text: impl Display) {
+        if self.json { self.remark(kind, text) } else { self.notice(format_args!("warning: {text}")) }
     }
 
     /// Something worth knowing for who wants to know all, with `--verbose`.

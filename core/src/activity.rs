@@ -312,7 +312,7 @@ impl fmt::Display for Text {
 }
 
 /// Leaves out the marks of Markdown.
-struct Plain<'f, 'b>(&'f mut fmt::Formatter<'b>);
+pub(crate) struct Plain<'f, 'b>(pub(crate) &'f mut fmt::Formatter<'b>);
 
 impl fmt::Write for Plain<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {

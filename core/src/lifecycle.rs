@@ -22,6 +22,7 @@ use crate::crash::CrashLog;
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod exchange;
+pub mod table;
 
 pub use self::exchange::{Effect, Exit, PublicState, Record, Unavailable};
 
@@ -187,6 +188,8 @@ impl Lifecycle {
             State::Live if self.shown => PublicState::Live,
             State::Live => PublicState::Suspended,
             State::Silent => PublicState::Disconnected,
+            // Who closed its output may yet turn out to have left in peace, and what nobody needs can wait for that.
+            State::Stopping { then: Then::Lost { quiet: true, exit: None }, .. } => PublicState::Disconnected,
             State::Stopping { then: Then::Lost { quiet, exit }, .. } => public_rest(outcome(quiet, exit)),
             State::Stopping { then: Then::Rest(rest), .. } | State::Resting(rest) => public_rest(rest),
         }

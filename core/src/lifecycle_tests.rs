@@ -553,8 +553,9 @@ fn what_else_ends_is_a_crash() {
 fn a_server_that_closes_its_output_and_stays_is_ended() {
     let mut run = Run::served(idle());
     run.act(|machine, now| machine.handle_lost(now));
-    run.is("crashed");
-    assert_eq!(run.said(), ["persist crashed 1", "close-input"]);
+    // How it ends is not known yet, and nobody needs it.
+    run.is("disconnected");
+    assert_eq!(run.said(), ["persist disconnected 1", "close-input"]);
     run.passes(secs(2));
     assert_eq!(run.said(), ["terminate"]);
     run.passes(secs(2));
@@ -565,11 +566,11 @@ fn a_server_that_closes_its_output_and_stays_is_ended() {
 }
 
 #[test]
-fn a_status_that_comes_late_still_changes_the_record() {
+fn a_status_that_comes_late_decides_and_was_never_called_a_crash() {
     let mut run = Run::served(idle());
     run.act(|machine, now| machine.handle_lost(now));
     run.passes(secs(2));
-    assert_eq!(run.said(), ["persist crashed 1", "close-input", "terminate"]);
+    assert_eq!(run.said(), ["persist disconnected 1", "close-input", "terminate"]);
     run.act(|machine, now| machine.handle_exited(now, Exit::Status(0)));
     run.is("idle");
     assert_eq!(run.said(), ["persist idle 1"]);

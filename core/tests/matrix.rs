@@ -83,6 +83,9 @@ rows! {
     }
 }
 
+#[path = "matrix/states.rs"]
+mod states;
+
 #[path = "matrix/http.rs"]
 mod http;
 

@@ -108,8 +108,12 @@ pub struct SessionRecord {
     pub created: u64,
 }
 
+/// How long a server that keeps crashing is not started, at most.
+pub use drowse_core::crash::WINDOW as CRASH_WINDOW;
 /// The public states are the core's own; a record holds their words.
 pub use drowse_core::lifecycle::PublicState as State;
+/// What each of them means, what to do next, and how each is left.
+pub use drowse_core::lifecycle::table as states;
 
 mod word {
     use serde::de::{Deserialize, Deserializer, Error};

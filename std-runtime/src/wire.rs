@@ -149,6 +149,9 @@ pub struct Status {
     /// The files that are kept equal to resources.
     #[serde(default)]
     pub syncs: Vec<SyncStatus>,
+    /// What keeps the server awake, for people: each can stand after "kept awake by".
+    #[serde(default, rename = "deferredBy")]
+    pub deferred_by: Vec<String>,
 }
 
 /// A file that is kept equal to a resource.

@@ -58,6 +58,7 @@ macro_rules! over_both_transports {
 mod matrix {
     mod activity;
     mod caching;
+    mod deferral;
     mod http;
     mod http_faults;
     mod idle;
@@ -66,6 +67,7 @@ mod matrix {
     mod questions;
     mod requests;
     mod settings;
+    mod states;
     mod stopping;
     mod subscriptions;
     mod tasks;

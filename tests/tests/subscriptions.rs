@@ -4,6 +4,7 @@
 
 mod subscriptions {
     mod command;
+    mod deferral;
     mod files;
 
     use std::io::{BufRead as _, BufReader};

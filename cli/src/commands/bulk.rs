@@ -217,7 +217,7 @@ impl<'a> Results<'a> {
         let listed = self.sessions.get(&connected.name)?;
         let info: Option<Info<'_>> =
             connected.info.as_ref().map(|reply| result::read(reply.as_bytes())).transpose()?;
-        let line = sessions::entry(&listed, self.width);
+        let line = sessions::outcome(&listed, self.width);
         let line = line.lines().next().unwrap_or_default().to_owned() + "\n";
         Ok((line, to_json(&listed, connected.outcome, info.as_ref(), Some(entry))))
     }

@@ -62,9 +62,10 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
 /// Says which members of an entry look like ones that drowse would read.
 pub(super) fn warn_of_misspelt(context: &Context, name: &str, entry: &Entry) {
     for (member, meant) in entry.misspelt() {
-        context.output.warning(format_args!(
-            "entry `{name}` has a `{member}`, which is not read: did you mean `{meant}`?"
-        ));
+        context.output.warning(
+            "config",
+            format_args!("entry `{name}` has a `{member}`, which is not read: did you mean `{meant}`?"),
+        );
     }
 }
 
@@ -237,7 +238,7 @@ fn show(
         context.output.document(&if as_array { format!("[{entry}]") } else { entry })?;
         return Ok(Status::Done);
     }
-    let mut text = sessions::entry(&listed, 0);
+    let mut text = sessions::outcome(&listed, 0);
     if let Some(info) = &info {
         text.push_str(&info.to_text());
     }

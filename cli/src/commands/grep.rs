@@ -49,7 +49,7 @@ fn search(context: &Context, wanted: &Grep) -> Result<Status, Failure> {
         context.output.layout(&found::list(&found, &pattern, now_ms(), usual_columns()))?;
     }
     for remark in remarks {
-        context.output.notice(remark);
+        context.output.remark("not-searched", remark);
     }
     Ok(if found.is_empty() { Status::Bad(Exit::Usage) } else { Status::Done })
 }

@@ -114,7 +114,7 @@ fn find(context: &Context, files: &[PathBuf], cwd: &Path) -> Result<Vec<(Place, 
         match import::read(&place.path) {
             Ok(servers) => found.push((place, servers)),
             Err(ConfigError::Missing { .. } | ConfigError::NoServers { .. }) => {}
-            Err(error) => context.output.warning(error),
+            Err(error) => context.output.warning("config", error),
         }
     }
     Ok(found)

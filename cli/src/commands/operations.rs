@@ -65,7 +65,7 @@ pub(super) fn with<T>(
     logging::listen(context, &sessions, session, &mut operations.caller);
     let outcome = work(&mut operations);
     if operations.caller.was_renewed() {
-        context.output.notice(format_args!(
+        context.output.remark("session-renewed", format_args!(
             "{}: the server had ended the session, and a fresh one answered; what it kept in memory is gone",
             context.who(session)
         ));

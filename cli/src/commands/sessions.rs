@@ -1,6 +1,6 @@
 //! `drowse`, `@name`, `close`, `clean` and `ping`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drowse_runtime::home::SessionName;
 use drowse_runtime::wire;
@@ -14,9 +14,12 @@ use crate::render::sessions;
 use crate::result;
 use crate::text::duration;
 
-/// Bare `drowse`: from records alone, nothing is started.
+/// How long may be waited for bridges to say how they are. They answer at once, unless something is wrong with them.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Bare `drowse`: from records, and what those say that are awake; nothing is started.
 pub(super) fn list(context: &Context) -> Result<Status, Failure> {
-    let listed = super::open()?.list()?;
+    let listed = super::open()?.list_live(PATIENCE)?;
     if context.output.json {
         context.output.document(&sessions::list_to_json(&listed))?;
         return Ok(Status::Done);
@@ -49,8 +52,8 @@ pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, F
         }
         return Ok(Status::Done);
     }
-    let listed = super::open()?.get(session)?;
-    let syncs = sync::standing(session, &listed)?;
+    let listed = super::open()?.get_live(session, PATIENCE)?;
+    let syncs = sync::standing(&listed);
     if context.output.json {
         let mut extra = sessions::to_json(&listed);
         if let Some(Value::Object(inner)) = extra.remove("_drowse") {
@@ -64,7 +67,6 @@ pub(super) fn info(context: &Context, session: &SessionName) -> Result<Status, F
     } else {
         let text = format!("{}{}{}", sessions::entry(&listed, 0), info.to_text(), sync::lines(&syncs));
         context.output.layout(&text)?;
-        context.output.notice(format_args!("↳ drowse {session} tools-list"));
     }
     Ok(Status::Done)
 }

@@ -53,7 +53,7 @@ pub(super) fn set(context: &Context, session: &SessionName, changes: &[Change]) 
     }
     context.output.layout(&table(&done.record, defaults, &named, false))?;
     if done.heard == Heard::No {
-        context.output.warning(format_args!("the bridge of {session} does not take settings"));
+        context.output.warning("config", format_args!("the bridge of {session} does not take settings"));
     }
     if !later.is_empty() {
         let (what, verb) = (later.join(", "), if later.len() == 1 { "takes" } else { "take" });
@@ -220,10 +220,13 @@ fn config_show(context: &Context, defaults: &UserDefaults) -> Result<(), Failure
     context.output.layout(&rows.collect::<String>())?;
     context.output.notice(format_args!("{path}{}", if defaults.exists() { "" } else { " (not there yet)" }));
     if !defaults.unknown().is_empty() {
-        context.output.warning(format_args!(
-            "defaults in it that this drowse does not know, or has for no more than one server: {}",
-            defaults.unknown().join(", ")
-        ));
+        context.output.warning(
+            "config",
+            format_args!(
+                "defaults in it that this drowse does not know, or has for no more than one server: {}",
+                defaults.unknown().join(", ")
+            ),
+        );
     }
     Ok(())
 }

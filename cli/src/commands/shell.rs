@@ -125,7 +125,7 @@ impl Shell {
         if let Err(error) = editor.load_history(&file)
             && file.exists()
         {
-            context.output.warning(format_args!("cannot read {}: {error}", file.display()));
+            context.output.warning("history", format_args!("cannot read {}: {error}", file.display()));
         }
         context.output.notice("help: all commands; exit or Ctrl-D: leave");
         loop {

@@ -32,7 +32,8 @@ pub(super) fn subscribe(context: &Context, session: &SessionName, uri: &str) -> 
             let again = match subscription.news() {
                 Ok(News::Updated) => false,
                 Ok(News::Lost) => {
-                    output.notice(format_args!("the bridge of {session} ended: subscribing again"));
+                    let text = format_args!("the bridge of {session} ended: subscribing again");
+                    output.remark("subscription-lost", text);
                     match renew(operations, &mut subscription, output) {
                         Ok(()) => {}
                         Err(CallError::NoSession { .. }) => {
@@ -42,7 +43,8 @@ pub(super) fn subscribe(context: &Context, session: &SessionName, uri: &str) -> 
                         Err(CallError::Interrupted { .. }) => break,
                         Err(error) => return Err(error.into()),
                     }
-                    output.notice("subscribed again; the resource may have changed meanwhile");
+                    let text = "subscribed again; the resource may have changed meanwhile";
+                    output.remark("subscription-renewed", text);
                     true
                 }
                 Err(CallError::Interrupted { .. }) => break,

@@ -6,7 +6,6 @@ use std::{fs, io};
 
 use drowse_runtime::caller::Listed;
 use drowse_runtime::home::SessionName;
-use drowse_runtime::wait::Wait;
 use drowse_runtime::wire::{FileSync, SyncStatus};
 use serde_json::json;
 
@@ -60,18 +59,14 @@ pub(super) fn unsync(context: &Context, session: &SessionName, uri: &str) -> Res
 }
 
 /// How the files of a session stand. What its bridge does not know yet is only wanted.
-pub(super) fn standing(session: &SessionName, listed: &Listed) -> Result<Vec<SyncStatus>, Failure> {
+pub(super) fn standing(listed: &Listed) -> Vec<SyncStatus> {
     let wanted = listed.record.as_ref().map(|record| record.syncs.clone()).unwrap_or_default();
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let known =
-        super::open()?.status(session, Wait::default())?.map(|status| status.syncs).unwrap_or_default();
+    let known = listed.status.as_ref().map_or(&[][..], |status| &status.syncs);
     let stands = |sync: FileSync| match known.iter().find(|known| known.sync == sync) {
         Some(known) => known.clone(),
         None => SyncStatus { sync, written: None, error: None },
     };
-    Ok(wanted.into_iter().map(stands).collect())
+    wanted.into_iter().map(stands).collect()
 }
 
 /// The same for people.

@@ -124,7 +124,9 @@ fn fits(
     match schema.map(|schema| check(schema, &arguments.to_json())) {
         None | Some(Checked::Fits) => Ok(()),
         Some(Checked::Not(why)) => {
-            context.output.warning(format_args!("the arguments are not checked by the tool's schema: {why}"));
+            context
+                .output
+                .warning("schema", format_args!("the arguments are not checked by the tool's schema: {why}"));
             Ok(())
         }
         Some(Checked::Wrong(problems)) => {
@@ -148,17 +150,18 @@ fn check_output(context: &Context, schema: &Value, answer: &str) {
     let structured =
         serde_json::from_str::<Structured<'_>>(answer).ok().and_then(|result| result.structured_content);
     let Some(structured) = structured else {
-        context
-            .output
-            .warning("the tool declares an output schema, and its result has no structured content");
+        context.output.warning(
+            "output-schema",
+            "the tool declares an output schema, and its result has no structured content",
+        );
         return;
     };
     match check(schema, structured.get()) {
         Checked::Fits => {}
-        Checked::Wrong(problems) => context.output.warning(format_args!(
-            "the result does not fit the tool's output schema: {}",
-            problems.join("; ")
-        )),
+        Checked::Wrong(problems) => context.output.warning(
+            "output-schema",
+            format_args!("the result does not fit the tool's output schema: {}", problems.join("; ")),
+        ),
         Checked::Not(why) => {
             context
                 .output

@@ -11,13 +11,13 @@ Asleep and awake:
   --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
   fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
   An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
-  ends, a full period starts. `ping` counts. What the server sends by itself does not, nor do `drowse` (the list), \
-  `logs` and `close`. All of it: `drowse help activity`.
-  A live resource subscription and a pending task defer the sleep, as an operation does; when the last of them ends, \
-  a full period starts.
+  ends, a full period starts. A subscription to a resource and a task that is not over defer it in the same way; \
+  `drowse` shows the time left, or what keeps the session awake. `ping` counts. What the server sends by itself does not, \
+  nor do `drowse` (the list), `logs` and `close`. All of it: `drowse help activity`.
   --lazy registers the session and starts nothing; its first command does.
   --auto-restart starts a server that crashed, or whose session expired, again in the background; never one that is \
-  asleep. With --idle-timeout a server so started sleeps again after a full period without use. --on-expiry fail makes commands fail when the server has ended the session, until `restart`.
+  asleep. With --idle-timeout a server so started sleeps again after a full period without use. --on-expiry fail makes \
+  commands fail when the server has ended the session, until `restart`.
 
 Questions of the server:
   --root is a directory (or file) that it may be told of; `--root ''` takes them back.
@@ -25,7 +25,11 @@ Questions of the server:
   content and model, to stdout. It runs in the session's working directory, with the time-out of the request.
 
 The working directory and a few variables (PATH, HOME, LANG, proxy and CA settings, XDG) are pinned now, so that the \
-session wakes the same from anywhere. Name others with --env.";
+session wakes the same from anywhere. Name others with --env.
+
+With --json, here as everywhere: the result alone on stdout. On stderr a JSON document a line: {\"notice\", \"kind\"} for \
+what else there is to know (kind session-renewed: the server had ended the session, and what it kept is gone), and, \
+last, {\"error\", \"code\", \"kind\", \"ran\"?} if the command failed.";
 
 pub(super) const CALL_DETAILS: &str = "\
 Arguments:

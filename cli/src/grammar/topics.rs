@@ -2,10 +2,8 @@
 //!
 //! Owns the topics and their texts. What the core decides is shown from its own tables.
 
-use std::fmt::Write as _;
-
 use drowse_core::activity::Text;
-use drowse_runtime::record::State;
+use drowse_runtime::record::states;
 
 use crate::layout;
 use crate::output;
@@ -73,43 +71,11 @@ fn activity() -> String {
 }
 
 fn states() -> String {
-    let mut text = String::from("What a session is in, as the list shows it:\n");
-    for state in State::ALL {
-        let (meaning, next) = state_text(state);
-        let _ = write!(text, "\n{:<13} {meaning}\n              next: {next}\n", state.name());
-    }
-    text + "\nA session that is idle was let go on purpose. It never counts as crashed, and nothing but its next use wakes it.\n"
-}
-
-/// What a state means, and what to do in it.
-fn state_text(state: State) -> (&'static str, &'static str) {
-    const ANY: &str = "any command on it";
-    match state {
-        State::Dormant => ("connected with --lazy, and never started", "any command on it starts its server"),
-        State::Connecting => ("its server is being started", "nothing; a command waits until it runs"),
-        State::Live => ("its server runs and answers", ANY),
-        State::Suspended => ("its server runs, and the gateway shows it to nobody", ANY),
-        State::Idle => {
-            ("its server was let go after the idle time-out", "any command on it wakes a fresh server")
-        }
-        State::Disconnected => ("its server runs, and does not answer", "wait, or drowse @name restart"),
-        State::Reconnecting => {
-            ("its server is being started again in the background (--auto-restart)", "nothing")
-        }
-        State::Crashed => (
-            "its server ended by itself, or could not be started",
-            "drowse @name logs says why; any command on it starts a fresh one",
-        ),
-        State::Unauthorized => (
-            "its server refused the credentials",
-            "drowse connect <the same> @name -H 'Authorization: …', or drowse @name restart",
-        ),
-        State::Expired => (
-            "its server ended the session that it kept, and its state is gone",
-            "any command on it begins a fresh one; with --on-expiry fail: drowse @name restart",
-        ),
-        State::Closed => ("forgotten", "drowse connect"),
-    }
+    format!(
+        "What a session is in, as the list shows it, what to do then, and what leads where. A session that is idle was let \
+         go on purpose: it never counts as crashed, and nothing but its next use wakes it.\n\n{}",
+        states::Text
+    )
 }
 
 const JSON: &str = "\
@@ -131,6 +97,9 @@ A failure prints nothing on stdout and one document on stderr:
   kind     a stable word for programs: usage, no-session, timeout, server-error, start-failed, …
   ran      where an operation was asked for: no (nothing ran, and it is safe to try again), unknown (it may have run)
   _drowse  what to do next (hint), the server's last words (stderr), its own error (rpc)
+
+Before it, or without a failure, stderr may hold lines that only tell: {notice, kind}, for example session-renewed when \
+the server had ended the session and a fresh one answered.
 
 Exit status:
 
@@ -185,8 +154,8 @@ mod tests {
 
     #[test]
     fn states_are_the_core_s_and_activity_is_its_table() {
-        for state in State::ALL {
-            assert!(states().contains(&format!("\n{} ", state.name())), "{state}");
+        for state in drowse_runtime::record::State::ALL {
+            assert!(states().contains(state.name()), "{state}");
         }
         assert!(activity().contains("starts a sleeping server: yes"));
     }

@@ -3,26 +3,51 @@
 use std::time::Duration;
 
 use drowse_runtime::caller::Listed;
-use drowse_runtime::record::{SessionRecord, State, Target};
+use drowse_runtime::record::{self, SessionRecord, State, Target, states};
+use drowse_runtime::wire::Status;
 use serde_json::{Map, Value, json};
 
+use super::age;
 use crate::output::{Style, paint};
 use crate::text::{duration, one_line, shell_quoted};
 
 /// How much of a target fits a line.
 const TARGET_WIDTH: usize = 60;
+/// How much of what went wrong does.
+const REASON_WIDTH: usize = 160;
+/// Room for the usual state words.
+const STATE_WIDTH: usize = 12;
 
-/// The list for people: a line per session, and below it what to do next where there is something to do.
+/// The list for people: a line per session, and below it what to do next.
 pub(crate) fn list(sessions: &[Listed]) -> String {
+    let now = record::now_ms();
     let width = sessions.iter().map(|session| session.name.to_string().len()).max().unwrap_or(0);
-    sessions.iter().map(|session| entry(session, width)).collect()
+    let states: Vec<String> = sessions.iter().map(|session| aged(session, now)).collect();
+    let room = states.iter().map(String::len).max().unwrap_or(0).max(STATE_WIDTH);
+    let mut text = String::new();
+    for (session, state) in sessions.iter().zip(&states) {
+        text.push_str(&line(session, width, state, room));
+        text.push_str(&below(session, now));
+    }
+    text
 }
 
-/// One session with its state word, its target, and what to do next.
+/// One session with its state and since when it is so, its target, and what to do next.
 pub(crate) fn entry(session: &Listed, width: usize) -> String {
+    let now = record::now_ms();
+    line(session, width, &aged(session, now), STATE_WIDTH) + &below(session, now)
+}
+
+/// One session that was dealt with just now: its line, and what to do next unless it is at work.
+pub(crate) fn outcome(session: &Listed, width: usize) -> String {
+    let line = line(session, width, session.state.name(), STATE_WIDTH);
+    if session.state == State::Live { line } else { line + &below(session, record::now_ms()) }
+}
+
+fn line(session: &Listed, width: usize, state: &str, room: usize) -> String {
     let (dot, style) = dot(session.state);
     let name = format!("{:<width$}", session.name.to_string());
-    let state = format!("{:<12}  ", session.state.name());
+    let state = format!("{state:<room$}  ");
     let mut line = format!("{} {}  {}", paint(style, dot), paint(Style::Bold, &name), paint(style, &state));
     match &session.record {
         Ok(record) => {
@@ -35,15 +60,70 @@ pub(crate) fn entry(session: &Listed, width: usize) -> String {
         Err(error) => line.push_str(&paint(Style::Red, &one_line(&error.to_string(), 200))),
     }
     line.push('\n');
-    for hint in hints(session) {
-        line.push_str(&paint(Style::Dim, &format!("  ↳ {hint}")));
-        line.push('\n');
-    }
     line
+}
+
+fn below(session: &Listed, now: u64) -> String {
+    let hints = hints(session, now).into_iter();
+    hints.map(|hint| paint(Style::Dim, &format!("  ↳ {hint}")) + "\n").collect()
+}
+
+/// The state, and for how long: "idle for 3 h", "crashed 2 min ago".
+fn aged(session: &Listed, now: u64) -> String {
+    let state = session.state;
+    let Some(since) = begun(session) else { return state.name().to_owned() };
+    match age::since(since, now) {
+        None => format!("{state} just now"),
+        Some(span) if matches!(state, State::Crashed | State::Expired) => {
+            format!("{state} {} ago", age::ago(span))
+        }
+        Some(span) => format!("{state} for {}", age::ago(span)),
+    }
+}
+
+/// Since when it is in the state that is shown, where that is known.
+fn begun(session: &Listed) -> Option<u64> {
+    match &session.known {
+        // What became of a bridge that is gone was written down by nobody.
+        Some(known) => Some(known.since).filter(|at| known.state == session.state && *at > 0),
+        None => session.record.as_ref().ok().map(|record| record.created),
+    }
+}
+
+/// When a server that is awake sleeps, or why it does not.
+fn sleep(session: &Listed) -> Option<String> {
+    if !session.state.is_awake() {
+        return None;
+    }
+    let record = session.record.as_ref().ok()?;
+    let never = record.settings.idle_timeout_secs.is_none_or(|seconds| seconds == 0);
+    match &session.status {
+        Some(Status { idle_in_ms: Some(left), .. }) => Some(format!("sleeps in {}", age::left(*left))),
+        _ if never => Some("never sleeps".to_owned()),
+        Some(Status { deferred_by, .. }) if session.state != State::Connecting => match &deferred_by[..] {
+            [] => None,
+            [one] => Some(format!("kept awake by {}", one_line(one, REASON_WIDTH))),
+            [one, two] => Some(format!(
+                "kept awake by {} and {}",
+                one_line(one, REASON_WIDTH),
+                one_line(two, REASON_WIDTH)
+            )),
+            [one, more @ ..] => {
+                Some(format!("kept awake by {} and {} more", one_line(one, REASON_WIDTH), more.len()))
+            }
+        },
+        _ => None,
+    }
+}
+
+/// What to do next, as the core's table has it.
+fn next_step(session: &Listed) -> String {
+    states::of(session.state).next.replace('`', "").replace("@s", &session.name.to_string())
 }
 
 /// One session for `--json`. Keys beyond the documented ones stand under `_drowse`.
 pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
+    let now = record::now_ms();
     let mut entry = Map::new();
     let mut extra = Map::new();
     entry.insert("name".into(), session.name.to_string().into());
@@ -84,6 +164,22 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
         if let Some(message) = &known.message {
             extra.insert("message".into(), message.as_str().into());
         }
+        if let Some(stderr) = known.stderr.as_deref().filter(|_| session.state == State::Crashed) {
+            extra.insert("stderr".into(), stderr.into());
+        }
+    }
+    if let Some(status) = &session.status {
+        extra.insert("inFlight".into(), status.in_flight.into());
+        if let Some(left) = status.idle_in_ms {
+            extra.insert("idleInMs".into(), left.into());
+            extra.insert("sleepsAt".into(), now.saturating_add(left).into());
+        }
+        if !status.deferred_by.is_empty() {
+            extra.insert("deferredBy".into(), json!(status.deferred_by));
+        }
+    }
+    if let Some(next) = hints(session, now).pop() {
+        extra.insert("nextStep".into(), next.into());
     }
     entry.insert("_drowse".into(), extra.into());
     entry
@@ -143,8 +239,8 @@ pub(crate) fn dot(state: State) -> (&'static str, Style) {
     }
 }
 
-/// What to do next. A session that works needs nothing.
-fn hints(session: &Listed) -> Vec<String> {
+/// What there is to know below its line, the next command last.
+fn hints(session: &Listed, now: u64) -> Vec<String> {
     let name = &session.name;
     if session.record.is_err() {
         return vec![format!("drowse close {name}")];
@@ -152,33 +248,50 @@ fn hints(session: &Listed) -> Vec<String> {
     if let Some(error) = &session.state_error {
         return vec![one_line(&error.to_string(), 200)];
     }
-    let because = session.known.as_ref().and_then(|known| known.message.as_deref());
-    let because = because.map(|message| one_line(message, 160));
+    let mut hints = why(session);
+    let fails = session.record.as_ref().is_ok_and(|record| record.settings.fails_on_expiry());
     match session.state {
-        State::Live | State::Connecting | State::Reconnecting | State::Suspended | State::Closed => {
-            Vec::new()
+        State::Crashed if rests_for(session, now).is_some() => {
+            let wait = rests_for(session, now).map(age::left).unwrap_or_default();
+            hints.push(format!(
+                "keeps crashing, so it is not started for {wait}; at once: drowse {name} restart; why: drowse {name} logs"
+            ));
         }
-        State::Idle => vec![format!("wakes on next use, e.g. drowse {name} tools-list")],
-        State::Dormant => vec![format!("starts on first use, e.g. drowse {name} tools-list")],
-        State::Disconnected => vec![format!("does not answer; drowse {name} restart")],
-        State::Crashed => because
-            .into_iter()
-            .chain([format!("starts again on next use, e.g. drowse {name} ping; why: drowse {name} logs")])
-            .collect(),
-        State::Unauthorized => because
-            .into_iter()
-            .chain([
-                format!("new credentials: {}", reconnect(session)),
-                format!("the same once more: drowse {name} restart"),
-            ])
-            .collect(),
-        State::Expired if session.record.as_ref().is_ok_and(|record| record.settings.fails_on_expiry()) => {
-            vec![format!("its state is gone; begin a fresh one: drowse {name} restart")]
+        State::Unauthorized => {
+            hints.push(format!("new credentials: {}", reconnect(session)));
+            hints.push(format!("the same once more: drowse {name} restart"));
+        }
+        State::Expired if fails => {
+            hints.push(format!("its state is gone; begin a fresh one: drowse {name} restart"));
         }
         State::Expired => {
-            vec![format!("its state is gone; starts fresh on next use, e.g. drowse {name} tools-list")]
+            hints.push(format!("its state is gone; starts fresh on next use, e.g. drowse {name} tools-list"));
+        }
+        _ => {
+            let sleep = sleep(session).map_or_else(String::new, |sleep| sleep + "; ");
+            hints.push(sleep + &next_step(session));
         }
     }
+    hints
+}
+
+/// What went wrong: in drowse's words, and the server's last ones.
+fn why(session: &Listed) -> Vec<String> {
+    let Some(known) = &session.known else { return Vec::new() };
+    if !matches!(session.state, State::Crashed | State::Unauthorized) {
+        return Vec::new();
+    }
+    let message = known.message.as_deref().map(|message| one_line(message, REASON_WIDTH));
+    let last = known.stderr.as_deref().and_then(|tail| tail.lines().rfind(|line| !line.trim().is_empty()));
+    let last = last.map(|line| format!("its last words: {}", one_line(line, REASON_WIDTH)));
+    message.into_iter().chain(last).collect()
+}
+
+/// How long a server that keeps crashing is not started yet. A wait longer than any means that the clock was set back.
+fn rests_for(session: &Listed, now: u64) -> Option<u64> {
+    let known = session.known.as_ref().filter(|known| known.state == State::Crashed)?;
+    let longest = u64::try_from(record::CRASH_WINDOW.as_millis()).unwrap_or(u64::MAX);
+    known.retry_at?.checked_sub(now).filter(|left| (1..=longest).contains(left))
 }
 
 /// How to give a session other credentials.
@@ -209,7 +322,118 @@ mod tests {
             state_error: None,
             known: Some(known),
             bridge_pid: state.is_awake().then_some(6),
+            status: None,
         }
+    }
+
+    fn status(session: &mut Listed, said: Value) {
+        let mut status =
+            json!({"state": session.state.name(), "generation": 3, "serverPid": 7, "inFlight": 0});
+        for (key, value) in said.as_object().unwrap() {
+            status[key] = value.clone();
+        }
+        session.status = Some(serde_json::from_value(status).unwrap());
+    }
+
+    /// With this idle period, in seconds.
+    fn sleepy(state: State, seconds: u64) -> Listed {
+        let mut listed = session(state);
+        listed.record.as_mut().unwrap().settings.idle_timeout_secs = Some(seconds);
+        listed
+    }
+
+    fn age_of(state: State, age: i64) -> String {
+        let mut listed = session(state);
+        let now = 1_000_000_000;
+        listed.known.as_mut().unwrap().since = u64::try_from(now - age).unwrap();
+        aged(&listed, u64::try_from(now).unwrap())
+    }
+
+    #[test]
+    fn the_age_of_a_state_is_said_and_one_to_come_is_no_nonsense() {
+        assert_eq!(age_of(State::Idle, 3 * 3_600_000), "idle for 3 h");
+        assert_eq!(age_of(State::Crashed, 120_000), "crashed 2 min ago");
+        assert_eq!(age_of(State::Expired, 59_000), "expired 59 s ago");
+        assert_eq!(age_of(State::Live, 999), "live just now");
+        assert_eq!(age_of(State::Live, -86_400_000), "live just now");
+        assert_eq!(age_of(State::Unauthorized, 5_000), "unauthorized for 5 s");
+        // Its bridge was killed, and nobody wrote down when.
+        let mut killed = session(State::Live);
+        killed.state = State::Crashed;
+        assert_eq!(aged(&killed, 10_000_000), "crashed");
+        let mut never = session(State::Dormant);
+        never.known = None;
+        assert_eq!(aged(&never, 3_600_005), "dormant for 1 h");
+        never.record = serde_json::from_str("7").map_err(|error: serde_json::Error| {
+            record::RecordError::Malformed { path: "x".into(), what: error.to_string(), fix: String::new() }
+        });
+        assert_eq!(aged(&never, 3_600_005), "dormant");
+    }
+
+    #[test]
+    fn the_time_left_or_why_there_is_none() {
+        let said = |listed: &Listed| hints(listed, 0).pop().unwrap();
+        let mut live = sleepy(State::Live, 600);
+        assert_eq!(said(&live), "use it, e.g. drowse @s tools-list", "nobody was asked");
+        status(&mut live, json!({"idleInMs": 239_500}));
+        assert_eq!(said(&live), "sleeps in 4 min; use it, e.g. drowse @s tools-list");
+        for (reasons, text) in [
+            (json!(["a subscription to file:///x"]), "kept awake by a subscription to file:///x; "),
+            (json!(["2 operations in flight"]), "kept awake by 2 operations in flight; "),
+            (json!(["the task a", "the task b"]), "kept awake by the task a and the task b; "),
+            (json!(["the task a", "b", "c"]), "kept awake by the task a and 2 more; "),
+            (json!(["the task \u{1b}[2J\nx"]), "kept awake by the task \\x1b[2J x; "),
+        ] {
+            status(&mut live, json!({"deferredBy": reasons}));
+            assert!(said(&live).starts_with(text), "{}", said(&live));
+        }
+        let mut ever = sleepy(State::Live, 0);
+        assert!(said(&ever).starts_with("never sleeps; "));
+        status(&mut ever, json!({"deferredBy": ["an operation in flight"]}));
+        assert!(said(&ever).starts_with("never sleeps; "));
+        let mut starting = sleepy(State::Connecting, 600);
+        status(&mut starting, json!({"deferredBy": ["an operation in flight"]}));
+        assert_eq!(said(&starting), "wait until it answers: drowse @s ping");
+        let mut away = sleepy(State::Reconnecting, 600);
+        status(&mut away, json!({"idleInMs": 1}));
+        assert!(said(&away).starts_with("sleeps in 1 s; is being started again"));
+        assert!(!said(&sleepy(State::Idle, 600)).contains("sleeps in"));
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let mut live = sleepy(State::Live, 600);
+        status(&mut live, json!({"idleInMs": 5_000, "inFlight": 1, "deferredBy": ["the task a"]}));
+        let extra = to_json(&live)["_drowse"].clone();
+        assert_eq!((&extra["idleInMs"], &extra["inFlight"]), (&json!(5_000), &json!(1)));
+        assert_eq!(extra["deferredBy"], json!(["the task a"]));
+        assert!(extra["sleepsAt"].as_u64().unwrap() >= record::now_ms());
+        assert_eq!(extra["nextStep"], "sleeps in 5 s; use it, e.g. drowse @s tools-list");
+        let asleep = to_json(&session(State::Idle))["_drowse"].clone();
+        assert_eq!(asleep["nextStep"], "wakes on next use, e.g. drowse @s tools-list");
+        assert!(asleep.get("idleInMs").is_none() && asleep.get("deferredBy").is_none());
+    }
+
+    #[test]
+    fn a_crash_says_why_and_for_how_long_it_is_not_started() {
+        let mut crashed = session(State::Crashed);
+        let known = crashed.known.as_mut().unwrap();
+        known.message = Some("the server ended by itself (exit status 3)".into());
+        known.stderr = Some("one\nTypeError: x\u{1b}\n\n".into());
+        known.retry_at = Some(40_000);
+        assert_eq!(
+            hints(&crashed, 28_500),
+            [
+                "the server ended by itself (exit status 3)",
+                "its last words: TypeError: x\\x1b",
+                "keeps crashing, so it is not started for 12 s; at once: drowse @s restart; why: drowse @s logs",
+            ]
+        );
+        for now in [40_000, 50_000, 9_999] {
+            let next = hints(&crashed, now).pop().unwrap();
+            assert!(next.starts_with("starts again on next use"), "{now}: {next}");
+        }
+        assert_eq!(to_json(&crashed)["_drowse"]["stderr"], "one\nTypeError: x\u{1b}\n\n");
     }
 
     #[test]
@@ -219,7 +443,10 @@ mod tests {
             entry,
             json!({
                 "name": "@s", "status": "live", "pid": 6, "target": r"npx -y 'a b' 'it'\''s'", "idleTimeoutSecs": 0,
-                "_drowse": {"created": 5, "serverPid": 7, "generation": 3, "since": 9},
+                "_drowse": {
+                    "created": 5, "serverPid": 7, "generation": 3, "since": 9,
+                    "nextStep": "never sleeps; use it, e.g. drowse @s tools-list",
+                },
             })
         );
         let asleep = to_json(&session(State::Idle));
@@ -248,6 +475,7 @@ mod tests {
                 "keepaliveSecs": 0, "onExpiry": "fail", "url": "https://mcp.example.com/mcp?a=1",
                 "headers": ["X-Entry", "authorization", "X-A"], "insecure": true, "proxy": "http://p:1",
                 "created": 5, "serverPid": 7, "generation": 3, "since": 9,
+                "nextStep": "never sleeps; use it, e.g. drowse @s tools-list",
             })
         );
         let text = super::entry(&behind_a_url(State::Unauthorized), 2);
@@ -259,21 +487,17 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_its_word_and_a_next_command_where_one_is_needed() {
-        for state in [
-            State::Dormant,
-            State::Idle,
-            State::Disconnected,
-            State::Crashed,
-            State::Unauthorized,
-            State::Expired,
-        ] {
+    fn every_state_has_its_word_and_a_next_command() {
+        for state in State::ALL {
             let text = entry(&session(state), 2);
             assert!(text.contains(state.name()), "{text}");
-            assert!(text.contains("\n  ↳ ") && text.contains("drowse @s "), "{text}");
-        }
-        for state in [State::Live, State::Connecting, State::Reconnecting, State::Suspended] {
-            assert_eq!(entry(&session(state), 2).lines().count(), 1);
+            assert!(text.contains("\n  ↳ ") && text.contains("@s") && !text.contains('`'), "{text}");
+            let lines = outcome(&session(state), 2).lines().count();
+            assert_eq!(
+                lines == 1,
+                state == State::Live,
+                "{state}: what was dealt with just now needs no more"
+            );
         }
     }
 
@@ -282,6 +506,6 @@ mod tests {
         let mut hostile = session(State::Live);
         hostile.record.as_mut().unwrap().args = vec!["\u{1b}[2J\nx".into()];
         let text = entry(&hostile, 2);
-        assert!(text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
+        assert!(text.lines().count() == 2 && !text.contains('\u{1b}'), "{text:?}");
     }
 }

@@ -113,7 +113,10 @@ fn a_schema_that_cannot_be_used_is_no_obstacle() {
         assert_eq!((run.code, run.out.as_str()), (0, "ok\n"), "{}", run.err);
         assert!(run.err.starts_with("warning: ") && run.err.contains(says), "{tool}: {}", run.err);
         assert_eq!(bridge.arguments(), r#"{"a":1}"#);
-        assert_eq!(home.run(&format!("@s tools-call {tool} a:=1 --json")).err, "");
+        let run = home.run(&format!("@s tools-call {tool} a:=1 --json"));
+        let notice: Value = serde_json::from_str(&run.err).unwrap();
+        assert_eq!(notice["kind"], "schema", "{notice}");
+        assert!(notice["notice"].as_str().is_some_and(|text| text.contains(says)), "{notice}");
         assert_eq!(home.run(&format!("@s tools-call {tool} a:=1 --no-check")).err, "");
     }
 }
@@ -126,8 +129,10 @@ fn results_that_are_not_as_declared_are_pointed_out() {
     let run = home.run("@s tools-call sum sum:=[]");
     assert_eq!((run.code, run.out.as_str()), (0, "{\n  \"sum\": []\n}\n"));
     assert!(run.err.contains("output schema: `sum` is [], but number is expected"), "{}", run.err);
-    assert_eq!(home.run("@s tools-call sum sum:=[] --json").err, "");
-    assert!(home.run("@s tools-call sum sum:=[] --json --verbose").err.contains("output schema"));
+    let run = home.run("@s tools-call sum sum:=[] --json");
+    let notice: Value = serde_json::from_str(&run.err).unwrap();
+    assert_eq!((notice["kind"].as_str(), run.err.lines().count()), (Some("output-schema"), 1), "{notice}");
+    assert!(notice["notice"].as_str().is_some_and(|text| text.contains("`sum` is []")), "{notice}");
     // Not asked for, so not known.
     assert_eq!(home.run("@s tools-call sum {}").err, "");
 }

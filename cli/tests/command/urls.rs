@@ -51,7 +51,7 @@ fn a_url_is_registered_with_all_that_was_given() {
         json!({
             "keepaliveSecs": 0, "autoRestart": true, "onExpiry": "fail", "url": "https://mcp.apify.com/x",
             "headers": ["Authorization", "X-A"], "insecure": true, "cacert": ca, "proxy": "http://proxy:3128",
-            "created": null, "outcome": "registered",
+            "created": null, "nextStep": "starts on first use, e.g. drowse @apify tools-list", "outcome": "registered",
         })
     );
     // What is given now, and nothing else.

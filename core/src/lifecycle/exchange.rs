@@ -3,7 +3,7 @@
 use crate::time::Instant;
 
 /// What a user is told about a server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum PublicState {
     /// Never started.
@@ -16,7 +16,7 @@ pub enum PublicState {
     Suspended,
     /// Not running, on purpose.
     Idle,
-    /// Running, but not answering.
+    /// Running, but not answering, or about to be gone.
     Disconnected,
     /// Being started again in the background.
     Reconnecting,
@@ -77,6 +77,17 @@ impl PublicState {
             self,
             Self::Connecting | Self::Live | Self::Suspended | Self::Disconnected | Self::Reconnecting
         )
+    }
+
+    /// What a record in this state comes to whose machine is gone: it was killed, or went with the computer, which was
+    /// started anew since. That is a sleep and not a crash.
+    #[must_use]
+    pub const fn bereft(self, rebooted: bool) -> Self {
+        match (self.is_awake(), rebooted) {
+            (false, _) => self,
+            (true, true) => Self::Idle,
+            (true, false) => Self::Crashed,
+        }
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct BridgeHost {
     generation: u64,
     identity: ProcessIdentity,
     log: Option<SessionLog>,
+    /// The state that was written last, and since when it is so: a state that is written again lasts.
+    last: Option<(State, u64)>,
     /// The beginning of a line of stderr whose end has not come.
     partial: Vec<u8>,
     /// Where the starter waits.
@@ -66,6 +68,7 @@ impl BridgeHost {
             generation: config.generation,
             identity,
             log,
+            last: None,
             partial: Vec::new(),
             ready: Some(ready),
             lock: Some(lock),
@@ -103,12 +106,16 @@ impl Host for BridgeHost {
             self.generation = facts.record.generation;
             self.launch.marker = process::new_marker();
         }
+        let since = match self.last {
+            Some((last, since)) if last == state => since,
+            _ => record::now_ms(),
+        };
         let record = StateRecord {
             schema: SCHEMA,
             generation: facts.record.generation,
             marker: self.launch.marker.clone(),
             state,
-            since: record::now_ms(),
+            since,
             bridge: Some(self.identity.clone()),
             server_pid: facts.server_pid,
             ended: facts.record.ended,
@@ -122,6 +129,7 @@ impl Host for BridgeHost {
             stderr: facts.stderr.clone(),
         };
         record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)?;
+        self.last = Some((state, since));
         if state == State::Idle && !record.ended {
             fault::point("D1");
         }

@@ -5,6 +5,7 @@
 
 mod cache;
 mod callers;
+mod deferral;
 mod logging;
 mod marked;
 mod questions;
@@ -761,6 +762,7 @@ impl Inner {
             "inFlight": lifecycle.in_flight(),
             "subscriptions": self.listeners.wanted(),
             "syncs": self.syncs.status(),
+            "deferredBy": self.deferred_by(),
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }

@@ -84,6 +84,18 @@ pub(super) fn greet(
     }
 }
 
+/// Connects and sends what is to be answered later, without waiting for anything. `None` if that is not possible now.
+pub(super) fn begin(address: &SocketAddress, lines: &[u8]) -> Option<Unanswered> {
+    let past = Wait { deadline: Some(Instant::now()), interrupt: None };
+    let socket = connect(address, past, Instant::now()).ok()?.ok()??;
+    let us = rustix::process::geteuid();
+    if !rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == us) {
+        return None;
+    }
+    // So little always fits into the buffer of a new connection.
+    (send(&socket, lines).ok()? == lines.len()).then(|| Unanswered { socket, lines: LineBuffer::default() })
+}
+
 fn connect(
     address: &SocketAddress,
     wait: Wait<'_>,

@@ -1,7 +1,10 @@
-//! Listing sessions from their records and the process table. Starts nothing, waits for nothing, and takes
-//! no lock: a lock that is only looked at could make somebody else fail to take it.
+//! Listing sessions from their records and the process table, and where that is wanted from what bridges say of
+//! themselves. Starts nothing, and takes no lock: a lock that is only looked at could make somebody else fail to take it.
+
+use std::time::Duration;
 
 use super::error::CallError;
+use super::inquiry::Inquiry;
 use super::{Listed, Sessions};
 use crate::home::SessionName;
 use crate::process::ProcessIdentity;
@@ -33,6 +36,44 @@ impl Sessions {
         self.listed(name.clone(), here.as_ref()).ok_or_else(|| self.no_session(name))
     }
 
+    /// All sessions, by name, with what the bridges of those that are awake, and will sleep, say of themselves. They are asked all at
+    /// once; who does not answer within `patience` of them all is shown by its record alone.
+    ///
+    /// # Errors
+    /// If the home cannot be read.
+    pub fn list_live(&self, patience: Duration) -> Result<Vec<Listed>, CallError> {
+        if !self.home.check()? {
+            return Ok(Vec::new());
+        }
+        let here = ProcessIdentity::of_self().ok();
+        let mut inquiry = Inquiry::new(self, patience);
+        let mut all = Vec::new();
+        for name in record::names(&self.home)? {
+            let Some(listed) = self.listed(name, here.as_ref()) else { continue };
+            // What never sleeps has nothing to say of it. The others answer while more records are read.
+            if listed.record.as_ref().is_ok_and(|record| record.settings.idle_timeout_secs > Some(0)) {
+                inquiry.ask(&mut all, listed);
+            } else {
+                all.push(listed);
+            }
+        }
+        inquiry.finish(&mut all);
+        Ok(all)
+    }
+
+    /// One session as a list shows it, with what its bridge says of itself.
+    ///
+    /// # Errors
+    /// If there is no such session, or the home cannot be read.
+    pub fn get_live(&self, name: &SessionName, patience: Duration) -> Result<Listed, CallError> {
+        let listed = self.get(name)?;
+        let mut inquiry = Inquiry::new(self, patience);
+        let mut all = Vec::with_capacity(1);
+        inquiry.ask(&mut all, listed);
+        inquiry.finish(&mut all);
+        all.pop().ok_or_else(|| self.no_session(name))
+    }
+
     fn listed(&self, name: SessionName, here: Option<&ProcessIdentity>) -> Option<Listed> {
         let record = record::read_session(&self.home, &name).transpose()?;
         let (known, state_error) = match record::read_state(&self.home, &name) {
@@ -42,7 +83,7 @@ impl Sessions {
         let alive = known.as_ref().is_some_and(|known| self.bridge_lives(&name, known, here));
         let state = known.as_ref().map_or(State::Dormant, |known| seen(known, alive, here));
         let bridge_pid = known.as_ref().filter(|_| alive).and_then(|k| k.bridge.as_ref()).map(|b| b.pid);
-        Some(Listed { name, record, state, known, state_error, bridge_pid })
+        Some(Listed { name, record, state, known, state_error, bridge_pid, status: None })
     }
 
     fn bridge_lives(&self, name: &SessionName, known: &StateRecord, here: Option<&ProcessIdentity>) -> bool {
@@ -64,14 +105,12 @@ impl Sessions {
 
 /// The state that a record comes to, given whether its bridge lives.
 fn seen(known: &StateRecord, alive: bool, here: Option<&ProcessIdentity>) -> State {
-    if alive || !known.state.is_awake() {
+    if alive {
         return known.state;
     }
-    // It ended with the machine: that is a sleep, not a crash, and no reason for `clean` to take it.
-    match (here, &known.bridge) {
-        (Some(here), Some(bridge)) if here.boot_id != bridge.boot_id => State::Idle,
-        _ => State::Crashed,
-    }
+    let rebooted =
+        matches!((here, &known.bridge), (Some(here), Some(bridge)) if here.boot_id != bridge.boot_id);
+    known.state.bereft(rebooted)
 }
 
 #[cfg(test)]

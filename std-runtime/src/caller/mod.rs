@@ -10,6 +10,7 @@ mod connect;
 pub mod doctor;
 mod end;
 mod error;
+mod inquiry;
 mod link;
 mod listing;
 mod message;
@@ -66,6 +67,8 @@ pub struct Listed {
     pub state_error: Option<RecordError>,
     /// The bridge's process, if it lives.
     pub bridge_pid: Option<u32>,
+    /// What the bridge says of itself, if it was asked and answered in time.
+    pub status: Option<Status>,
 }
 
 /// A session that is wanted.

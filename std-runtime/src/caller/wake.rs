@@ -162,12 +162,9 @@ impl Sessions {
         wait: Wait<'_>,
         patience: Duration,
     ) -> Result<Greeting, CallError> {
-        let hello = Hello::ours(self.principal.clone(), self.verbatim);
         let socket = self.home.socket_file(name);
         let failed = |e: io::Error| HomeError::io("connect to", &socket, e);
-        let mut line =
-            serde_json::to_vec(&Envelope { drowse: CallerHello { hello } }).map_err(|e| failed(e.into()))?;
-        line.push(b'\n');
+        let line = self.hello().map_err(|e| failed(e.into()))?;
         let address = match self.home.socket(name) {
             Ok(address) => address,
             // The directory of a long path is not there, so neither is a socket.
@@ -178,6 +175,14 @@ impl Sessions {
             Ok(greeting) => Ok(greeting),
             Err(cut) => Err(cut_off(cut, format!("waiting for the bridge of {name} to answer"))),
         }
+    }
+
+    /// The first line that a bridge is told.
+    pub(super) fn hello(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let hello = Hello::ours(self.principal.clone(), self.verbatim);
+        let mut line = serde_json::to_vec(&Envelope { drowse: CallerHello { hello } })?;
+        line.push(b'\n');
+        Ok(line)
     }
 
     /// C3: lock L. A bridge that inherited it and gets nowhere within its limits is ended. Whoever else holds it is

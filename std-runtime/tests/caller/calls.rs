@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use drowse_runtime::caller::{CallError, ExitClass, Request, Wait};
+use drowse_runtime::caller::{CallError, ExitClass, Request, Wait, Wanted};
+use drowse_runtime::process::ProcessIdentity;
+use drowse_runtime::record::{Settings, State, StateRecord};
 use drowse_runtime::wire::{Kind, Ran};
 
-use crate::fake::{After, LONG, Life, World, in_order, long, name, serve_one, serve_requests, tool};
+use crate::fake::{After, LONG, Life, World, in_order, long, name, serve_one, serve_requests, tool, wanted};
 
 /// A life whose connections for an operation go by `script`; the first one, of the `connect`, is in order.
 fn second(
@@ -445,4 +447,43 @@ fn a_deadline_in_the_past_ends_everything_at_once() {
     world.next(Life::NeverReady);
     let error = world.call_within(past).unwrap_err();
     assert!(matches!(error, CallError::Deadline { ran: Ran::No, .. }), "{error}");
+}
+
+/// Records this process as the bridge, which in a way it is: who is dead is not asked.
+fn is_ours(world: &World) {
+    let bridge = Some(ProcessIdentity::of_self().unwrap());
+    world.write_state(&StateRecord { bridge, ..world.state().unwrap() });
+}
+
+#[test]
+fn a_list_asks_all_that_are_awake_at_once_and_waits_for_none_of_them_for_long() {
+    let world = World::new();
+    world.dormant();
+    let listed = world.sessions.list_live(LONG).unwrap();
+    assert_eq!((listed.len(), listed[0].status.is_none()), (1, true));
+    assert_eq!(world.launches(), 0);
+    world.call().unwrap();
+    is_ours(&world);
+    assert!(world.sessions.list_live(LONG).unwrap()[0].status.is_none(), "it never sleeps");
+    let settings = Settings { idle_timeout_secs: Some(600), ..Settings::default() };
+    let sleepy = Wanted { settings, ..wanted("s") };
+    world.connect(&sleepy).unwrap();
+    is_ours(&world);
+    let listed = world.sessions.list_live(LONG).unwrap();
+    assert_eq!(listed[0].status.as_ref().map(|status| status.state.as_str()), Some("live"));
+    let one = world.sessions.get_live(&name("s"), LONG).unwrap();
+    assert_eq!(one.status, listed[0].status);
+    assert!(world.sessions.list().unwrap()[0].status.is_none(), "nobody was asked");
+    // A bridge that does not answer costs no more than the patience, and is shown by its record.
+    let world = World::new();
+    world.next(second(|conn, _| {
+        while conn.line().is_some() {}
+        After::Live
+    }));
+    world.connect(&sleepy).unwrap();
+    is_ours(&world);
+    let asked = Instant::now();
+    let listed = world.sessions.list_live(Duration::from_millis(50)).unwrap();
+    assert!(asked.elapsed() < LONG / 2, "it was waited for");
+    assert_eq!((listed[0].state, &listed[0].status), (State::Live, &None));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use drowse_core::era::Era;
 use drowse_core::lifecycle::PublicState;
 use drowse_runtime::caller::{
-    CallError, Environment, Launch, Launched, Request, Sessions, Wait, Wanted, WantedTarget,
+    CallError, Environment, Launch, Launched, Listed, Request, Sessions, Wait, Wanted, WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
@@ -44,7 +44,7 @@ impl Launch for Documents {
 }
 
 /// A session in a home of its own whose server was never started.
-struct Session {
+pub(super) struct Session {
     sessions: Sessions,
     name: SessionName,
     documents: Documents,
@@ -52,7 +52,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let documents = Documents::default();
         let sessions =
@@ -70,6 +70,16 @@ impl Session {
         };
         sessions.connect(&wanted, Wait::default()).unwrap();
         Self { sessions, name, documents, _directory: directory }
+    }
+
+    /// As a list shows it.
+    pub(super) fn listed(&self) -> Listed {
+        self.sessions.get(&self.name).unwrap()
+    }
+
+    /// What was started.
+    pub(super) fn documents(&self) -> Vec<BridgeConfig> {
+        self.documents.0.lock().unwrap().clone()
     }
 
     /// What was started last.

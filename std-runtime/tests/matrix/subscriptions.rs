@@ -45,7 +45,7 @@ async fn awake(era: Era) -> (Stage, drowse_runtime::bridge::Hub) {
 }
 
 /// Subscribes and waits for the acknowledgement.
-async fn subscribe(caller: &mut Caller, uris: &[&str]) -> Value {
+pub(super) async fn subscribe(caller: &mut Caller, uris: &[&str]) -> Value {
     let id = caller.send("subscriptions/listen", to(uris)).await;
     let ack = caller.receive().await.unwrap();
     assert_eq!(ack["method"], "notifications/subscriptions/acknowledged", "{ack}");

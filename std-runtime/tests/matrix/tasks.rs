@@ -25,7 +25,7 @@ in_both_eras! {
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The params of a call that may be answered with a task.
-fn task(era: Era, id: &str, ttl: Value) -> Value {
+pub(super) fn task(era: Era, id: &str, ttl: Value) -> Value {
     let mut params = json!({"name": "task", "arguments": {"id": id, "ttl": ttl}});
     match era {
         Era::Legacy => params["task"] = json!({}),

@@ -154,8 +154,21 @@ impl Run {
         })
     }
 
-    /// The failure document of a run with `--json`, which failed with this status: one line on standard error, nothing
-    /// on standard output.
+    /// The notices of a run with `--json`: the documents on standard error that tell of no failure.
+    ///
+    /// # Panics
+    /// If anything there is no document.
+    #[must_use]
+    #[track_caller]
+    pub fn notices(&self) -> Vec<Value> {
+        let read = |line: &str| -> Value {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {}", self.err))
+        };
+        self.err.lines().map(read).filter(|document| document.get("notice").is_some()).collect()
+    }
+
+    /// The failure document of a run with `--json`, which failed with this status: the last line on standard error, behind
+    /// nothing but notices; nothing on standard output.
     ///
     /// # Panics
     /// If it is anything else.
@@ -164,9 +177,14 @@ impl Run {
     pub fn fails(&self, code: i32) -> Value {
         let all = || format!("`drowse {}`\nout: {}\nerr: {}", self.words, head(&self.out), self.err);
         assert_eq!(self.code, code, "{}", all());
-        assert_eq!((self.out.as_str(), self.err.lines().count()), ("", 1), "{}", all());
-        let document: Value =
-            serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {}", all()));
+        assert_eq!(
+            (self.out.as_str(), self.err.lines().count()),
+            ("", 1 + self.notices().len()),
+            "{}",
+            all()
+        );
+        let last = self.err.lines().last().unwrap_or_default();
+        let document: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {}", all()));
         assert_eq!(document["code"], code, "{}", all());
         assert!(document["error"].as_str().is_some_and(|error| !error.is_empty()), "{}", all());
         document

@@ -59,6 +59,13 @@ impl Listeners {
         self.texts.get(&uri.index()).map_or("", |known| &known.text)
     }
 
+    /// How many hear of that resource.
+    pub(super) fn count_of(&self, uri: &str, server: &Machine) -> usize {
+        let Some(uri) = self.uris.get(uri) else { return 0 };
+        let hears = |heard: &&Heard| server.relay().heard_by(heard.listener).any(|one| one == *uri);
+        self.heard.values().filter(hears).count()
+    }
+
     /// The URIs that somebody wants to hear of.
     pub(super) fn wanted(&self) -> Vec<&str> {
         let mut wanted: Vec<&str> = self.uris.keys().map(|text| &**text).collect();

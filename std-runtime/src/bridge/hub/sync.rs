@@ -67,6 +67,11 @@ enum End {
 }
 
 impl Syncs {
+    /// The files that are kept equal to that resource.
+    pub(super) fn files_of(&self, uri: &str) -> impl Iterator<Item = &Path> {
+        self.0.iter().filter(move |one| one.sync.uri == uri).map(|one| one.sync.file.as_path())
+    }
+
     /// How each stands.
     pub(super) fn status(&self) -> Value {
         let each = self.0.iter().map(|one| {

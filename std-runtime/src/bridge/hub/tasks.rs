@@ -2,6 +2,8 @@
 //!
 //! Keeps the ids; what a message tells of a task, and how long it pends, is the core's ([`drowse_core::tasks`]).
 
+use std::borrow::Cow;
+
 use drowse_core::envelope::Message;
 use drowse_core::json;
 use drowse_core::tasks::{self, Asked, Full, Seen, Sight, Slot, TaskKey, Tasks};
@@ -39,6 +41,11 @@ impl Pending {
     /// The server is gone.
     pub(super) fn handle_lost(&mut self) {
         self.tasks.handle_lost();
+    }
+
+    /// The ids of those that pend.
+    pub(super) fn pending(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.ids.iter().flatten().map(|id| String::from_utf8_lossy(id))
     }
 
     fn find(&self, id: &[u8]) -> Option<TaskKey> {
