@@ -10,6 +10,7 @@ pub mod expand;
 mod fault;
 pub mod home;
 pub mod input;
+pub mod life;
 pub mod lock;
 pub mod log;
 pub mod process;

@@ -62,6 +62,7 @@ mod matrix {
     mod http_faults;
     mod idle;
     mod keeping;
+    mod life;
     mod logging;
     mod questions;
     mod requests;

@@ -5,6 +5,7 @@
 
 mod cache;
 mod callers;
+mod life;
 mod logging;
 mod marked;
 mod questions;
@@ -52,6 +53,7 @@ use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
+use life::Chronicle;
 use marked::{Marked, OURS};
 use questions::Questions;
 use relay::{Listeners, Machine};
@@ -147,6 +149,8 @@ struct Inner {
     listeners: Listeners,
     /// Files that are kept equal to resources.
     syncs: Syncs,
+    /// What of its life is not written down yet.
+    chronicle: Chronicle,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -305,6 +309,7 @@ impl Hub {
             tasks: Pending::new(),
             listeners: Listeners::new(),
             syncs: Syncs::default(),
+            chronicle: Chronicle::default(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -558,6 +563,7 @@ impl Hub {
     }
 
     fn persist(&self, inner: &mut Inner, now: Instant, record: Record) {
+        inner.explain_crash();
         if record.state == PublicState::Connecting && !record.ended {
             inner.stderr.clear();
             inner.spawn_failure = None;
@@ -590,7 +596,9 @@ impl Hub {
             message: inner.failure.clone().filter(|_| unwell),
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
-        match inner.host.persist(&facts) {
+        let persisted = inner.host.persist(&facts);
+        inner.chronicle(now, record);
+        match persisted {
             Ok(()) => inner.server.handle_persisted(now),
             Err(error) => {
                 inner.host.note(&format!("the state could not be written: {error}"));
@@ -653,6 +661,7 @@ impl Hub {
 
     fn retire(&self, inner: &mut Inner) {
         inner.retired = true;
+        inner.end_chronicle();
         for (connection, id) in std::mem::take(&mut inner.closers) {
             inner.reply(connection, &id, &[b"{}"]);
         }
@@ -760,6 +769,7 @@ impl Inner {
             "inFlight": lifecycle.in_flight(),
             "subscriptions": self.listeners.wanted(),
             "syncs": self.syncs.status(),
+            "tally": self.tally(),
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }

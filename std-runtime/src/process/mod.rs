@@ -16,6 +16,7 @@
 mod identity;
 mod launch;
 mod marker;
+mod memory;
 mod survey;
 mod tree;
 
@@ -23,4 +24,5 @@ pub use crate::sys::descriptors::{adopt_descriptor, close_descriptors_from, deta
 pub use identity::ProcessIdentity;
 pub use launch::{Launch, LaunchError, launch};
 pub use marker::{GENERATION_VARIABLE, Swept, marked, new_marker, sweep};
+pub use memory::memory_below;
 pub use tree::{Tree, TreeControl, become_subreaper};
