@@ -21,8 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::home::{Home, HomeError, SessionName};
 use crate::record::{Durability, State, now_ms, replace};
 
+mod periods;
 mod totals;
 
+pub use periods::Period;
 pub use totals::{Latency, Totals};
 
 /// Above this size the older half is folded into one line.
@@ -147,6 +149,8 @@ impl Line {
 pub struct Life {
     /// What all of it came to, up to its last line.
     pub totals: Totals,
+    /// What the lines came to that are folded.
+    pub folded: Option<Box<Totals>>,
     /// The lines that are not folded, oldest first.
     pub lines: Vec<Line>,
     /// How many lines are none: cut off, or no such JSON. They are passed over.
@@ -180,7 +184,9 @@ impl Life {
                 Parsed::Newer => life.newer += 1,
                 Parsed::Line(line) => {
                     life.totals.add(&line);
-                    if line.folded.is_none() {
+                    if line.folded.is_some() {
+                        life.folded = Some(Box::new(life.totals.clone()));
+                    } else {
                         life.lines.push(*line);
                     }
                 }

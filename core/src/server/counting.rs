@@ -79,3 +79,42 @@ fn says_is_error(result: &[u8]) -> bool {
         result.get(start..).is_some_and(|rest| rest.starts_with(br#""isError""#))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope;
+
+    #[test]
+    fn errors_of_the_server_are_its_error_answers_and_what_its_tools_say() {
+        let of = |method, frame: &str| {
+            of_answer(frame.as_bytes(), method, &envelope::read(frame.as_bytes()).unwrap())
+        };
+        let result = |result: &str| std::format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+        for (body, ending) in [
+            (r#"{"content":[],"isError":true}"#, Ending::Theirs),
+            (r#"{"isError": true ,"content":[]}"#, Ending::Theirs),
+            (r#"{"content":[],"isError":false}"#, Ending::Served),
+            (r#"{"content":[{"isError":true}]}"#, Ending::Served),
+            (r#"{"content":[{"text":"\"isError\":true"}]}"#, Ending::Served),
+            ("{}", Ending::Served),
+        ] {
+            assert_eq!(of(Method::ToolsCall, &result(body)), ending, "{body}");
+            assert_eq!(of(Method::ResourcesRead, &result(body)), Ending::Served, "{body}");
+        }
+        let refused = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+        assert_eq!(of(Method::Complete, refused), Ending::Theirs);
+    }
+
+    #[test]
+    fn failures_are_drowses_unless_somebody_gave_up() {
+        for cause in Cause::ALL {
+            let ending = match cause {
+                Cause::TimedOut => Ending::TimedOut,
+                Cause::Cancelled => Ending::Cancelled,
+                _ => Ending::Ours,
+            };
+            assert_eq!(of_failure(Failure { cause, ran: crate::link::Ran::No }), ending);
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod end;
 mod error;
+mod life;
 mod link;
 mod listing;
 mod message;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::error::{CallError, ExitClass, RpcError};
+pub use self::life::LifeNow;
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};

@@ -185,3 +185,33 @@ fn what_cannot_be_written_is_an_error_and_nothing_else() {
     note(&home, &name, "connect", None);
     assert_eq!(Life::read(&home, &name).unwrap().totals, Totals::default());
 }
+
+#[test]
+fn periods_follow_the_states() {
+    let (_dir, path) = file();
+    for line in life(5) {
+        append_to(&path, &line, CAP).unwrap();
+    }
+    let life = read(&path);
+    let periods = life.periods(20_000, false, None);
+    let states: Vec<_> = periods.iter().map(|period| period.state).collect();
+    use State::{Connecting, Crashed, Dormant, Expired, Idle, Live};
+    let wanted = [
+        Dormant, Connecting, Live, Idle, Connecting, Live, Crashed, Connecting, Live, Expired, Connecting,
+        Live, Idle, Connecting,
+    ];
+    let wanted: Vec<_> = wanted.into_iter().map(Some).chain([None]).collect();
+    assert_eq!(states, wanted);
+    assert!(periods.windows(2).all(|pair| pair[0].to == pair[1].from));
+    assert_eq!(periods.last().map(|last| last.to), Some(20_000));
+    assert_eq!(life.periods(20_000, true, None).last().and_then(|last| last.state), Some(Live));
+    let ended = life.periods(20_000, false, Some((Idle, 15_000)));
+    assert_eq!(ended.last(), Some(&Period { from: 15_000, to: 20_000, state: Some(Idle) }));
+    // Folded, what is left begins where the rest ended.
+    append_to(&path, &line(20_000, Idle), 1200).unwrap();
+    let folded = read(&path);
+    let periods = folded.periods(21_000, false, None);
+    assert_eq!(periods[0].from, folded.folded.as_ref().unwrap().at);
+    assert!(periods.len() < wanted.len() && periods.iter().all(|period| period.from <= period.to));
+    assert_eq!(Life::default().periods(1, false, None), []);
+}

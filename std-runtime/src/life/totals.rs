@@ -118,9 +118,7 @@ impl Totals {
         }
         self.lines += 1;
         self.since.get_or_insert(line.at);
-        self.calls = self.calls.saturating_add(line.calls);
-        self.errors.add(&line.errors);
-        self.latency.merge(&line.latency);
+        self.count(line.calls, &line.errors, &line.latency);
         if let Some(state) = line.state {
             // The word of the last bridge, whose end it did not write.
             let lost = line.fresh && self.state.is_some_and(State::is_awake);
@@ -130,6 +128,13 @@ impl Totals {
             // A line about a sleep says what was let go.
             self.memory = line.memory.or(self.memory);
         }
+    }
+
+    /// Adds operations.
+    pub fn count(&mut self, calls: u64, errors: &Errors, latency: &Latency) {
+        self.calls = self.calls.saturating_add(calls);
+        self.errors.add(errors);
+        self.latency.merge(latency);
     }
 
     /// Up to now. `alive`: a bridge runs. `known`: the state that is written down elsewhere, and since when, if the
@@ -209,9 +214,7 @@ impl Totals {
         let before = std::mem::replace(self, folded.clone());
         self.lines += before.lines;
         self.since = before.since.or(self.since);
-        self.calls = self.calls.saturating_add(before.calls);
-        self.errors.add(&before.errors);
-        self.latency.merge(&before.latency);
+        self.count(before.calls, &before.errors, &before.latency);
         for (sum, more) in [
             (&mut self.wakes, before.wakes),
             (&mut self.sleeps, before.sleeps),
