@@ -24,6 +24,7 @@ use crate::target::{self, Target};
 use crate::text::shell_quoted;
 
 mod connect;
+mod life;
 mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
@@ -113,6 +114,16 @@ pub(crate) enum Command {
         session: SessionName,
         lines: usize,
         follow: bool,
+    },
+    /// `stats`; no session: all.
+    Stats {
+        session: Option<SessionName>,
+    },
+    Timeline {
+        session: SessionName,
+        /// No duration: all of it.
+        since: Option<Duration>,
+        output: Option<PathBuf>,
     },
     Clean {
         all: bool,
@@ -466,10 +477,13 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                 lines: number("--lines", &required("lines"))?,
                 follow: matches.get_flag("follow"),
             },
+            "stats" => life::stats(Some(session), matches)?,
+            "timeline" => life::timeline(session, matches)?,
             other => return Err(Failure::usage(format!("`{other}` does not take a session"))),
         });
     }
     match verb.name {
+        "stats" => life::stats(None, matches),
         "clean" => Ok(Command::Clean { all: matches.contains_id("what") }),
         "demo" => Ok(Command::Demo),
         "demo-server" => Ok(Command::DemoServer),

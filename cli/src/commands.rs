@@ -5,6 +5,7 @@ mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod life;
 mod logging;
 mod logs;
 mod once;
@@ -140,6 +141,10 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),
         Command::Logs { session, lines, follow } => logs::logs(context, &session, lines, follow),
+        Command::Stats { session } => life::stats(context, session.as_ref()),
+        Command::Timeline { session, since, output } => {
+            life::timeline(context, &session, since, output.as_deref())
+        }
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         // Never within another.

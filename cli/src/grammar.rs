@@ -10,8 +10,8 @@ use drowse_runtime::suggest::nearest;
 mod details;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, SUBSCRIBE_DETAILS,
-    TASK_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, CONNECT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, STATS_DETAILS,
+    SUBSCRIBE_DETAILS, TASK_DETAILS, TIMELINE_DETAILS,
 };
 
 /// One verb of the command line.
@@ -270,6 +270,28 @@ pub(crate) const VERBS: &[Verb] = &[
         },
     },
     Verb {
+        name: "stats",
+        session: Session::Optional,
+        about: "Show what sessions were used for, how long they slept, and what that saved",
+        usage: "[@name]",
+        details: STATS_DETAILS,
+        build: |command| command.arg(positional("name", "A session; without one, all of them")),
+    },
+    Verb {
+        name: "timeline",
+        session: Session::Required,
+        about: "Show a session's life: what it was when, and why",
+        usage: "[--since 24h] [-o FILE.svg]",
+        details: TIMELINE_DETAILS,
+        build: |command| {
+            command
+                .arg(
+                    value("since", None, "DURATION", "How far back (24h, 7d), or `all`").default_value("24h"),
+                )
+                .arg(output_file("Draw it into this file, as SVG"))
+        },
+    },
+    Verb {
         name: "clean",
         session: Session::None,
         about: "Remove sessions that crashed or expired and what they left; never a sleeping one",
@@ -338,6 +360,7 @@ const VALUE_FLAGS: &[&str] = &[
     "--elicit",
     "--root",
     "--sampling-command",
+    "--since",
 ];
 
 /// Words that users of other releases may type, and that come later.

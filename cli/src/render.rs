@@ -5,5 +5,8 @@
 pub(crate) mod content;
 pub(crate) mod server;
 pub(crate) mod sessions;
+pub(crate) mod stats;
 pub(crate) mod tasks;
+pub(crate) mod timeline;
 pub(crate) mod tools;
+pub(crate) mod width;

@@ -151,7 +151,8 @@ impl Histogram {
         if micros >> Self::CEILING_BITS != 0 {
             return Self::BUCKETS - 1;
         }
-        let power = micros.ilog2();
+        // Not `ilog2`, which has no answer for zero.
+        let power = u64::BITS - 1 - micros.leading_zeros();
         let quarter = (micros >> (power - 2)) & 3;
         ((power - Self::FLOOR_BITS) * 4) as usize + quarter as usize + 1
     }

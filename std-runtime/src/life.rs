@@ -15,7 +15,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use drowse_core::tally::{Counts, Histogram};
+use drowse_core::tally::Counts;
+pub use drowse_core::tally::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, HomeError, SessionName};

@@ -98,3 +98,15 @@ earlier that runs is told `emergency`, the least that can be said.
 
 Messages go to `drowse @name logs`, and to stderr of a command with --verbose, while that is under way (without a level: \
 from info on).";
+
+pub(super) const STATS_DETAILS: &str = "\
+Starts nothing and counts as no activity.
+
+A call is what counts as activity: what somebody wanted from the server. Its latency is what its caller waited for the
+server, with the wake-up if there was one; the figures are never less than the truth, and less than a quarter more.
+Memory is that of the server's processes just before they were let go; what a sleep saved is that memory times the time.
+A bridge that is killed takes the counts of its last awake period with it, and that time shows as unknown.";
+
+pub(super) const TIMELINE_DETAILS: &str = "\
+Starts nothing and counts as no activity. Times are UTC. A cell of the bar shows the most notable state of its time, so
+that nothing is too short to be seen; the SVG and --json have the exact times.";
