@@ -40,25 +40,40 @@ fn counts_are_exact_over_two_wakes() {
     call(&session, "fail", &[], 2);
     call(&session, "fail", &[], 2);
     call(&session, "rpc_error", &[], 2);
-    call(&session, "slow", &["ms:=20000", "--timeout", "1"], 3);
+    call(&session, "slow", &["ms:=20000", "quiet:=true", "--timeout", "1"], 3);
     // What is asked of drowse is none.
     session.run(["stats"]).ok();
     session.run(["timeline"]).ok();
     session.run(["logs"]).ok();
     let so_far = stats(&session);
     let errors = json!({"total": 4, "theirs": 3, "ours": 0, "timedOut": 1, "cancelled": 0});
-    assert_eq!((&so_far["calls"], &so_far["errors"], &so_far["status"]), (&json!(8), &errors, &json!("live")));
+    assert_eq!(
+        (&so_far["calls"], &so_far["errors"], &so_far["status"]),
+        (&json!(8), &errors, &json!("live"))
+    );
     assert!(so_far["awakeSince"].is_u64() && so_far["memoryBytes"].as_u64().unwrap() > 100_000, "{so_far}");
     session.wait_until_asleep();
     let asleep = stats(&session);
-    assert_eq!((&asleep["calls"], &asleep["errors"], &asleep["latencyMs"]), (&json!(8), &errors, &so_far["latencyMs"]));
-    assert_eq!((&asleep["wakes"], &asleep["sleeps"], &asleep["status"]), (&json!(1), &json!(1), &json!("idle")));
+    assert_eq!(
+        (&asleep["calls"], &asleep["errors"], &asleep["latencyMs"]),
+        (&json!(8), &errors, &so_far["latencyMs"])
+    );
+    assert_eq!(
+        (&asleep["wakes"], &asleep["sleeps"], &asleep["status"]),
+        (&json!(1), &json!(1), &json!("idle"))
+    );
     call(&session, "echo", &["text=a"], 0);
     call(&session, "fail", &[], 2);
     session.wait_until_asleep();
     let end = stats(&session);
-    assert_eq!((&end["calls"], &end["errors"]["theirs"], &end["errors"]["total"]), (&json!(10), &json!(4), &json!(5)));
-    assert_eq!((&end["wakes"], &end["sleeps"], &end["crashes"], session.starts()), (&json!(2), &json!(2), &json!(0), 2));
+    assert_eq!(
+        (&end["calls"], &end["errors"]["theirs"], &end["errors"]["total"]),
+        (&json!(10), &json!(4), &json!(5))
+    );
+    assert_eq!(
+        (&end["wakes"], &end["sleeps"], &end["crashes"], session.starts()),
+        (&json!(2), &json!(2), &json!(0), 2)
+    );
     for positive in ["awakeMs", "asleepMs", "memoryBytes", "savedMibHours", "shareAsleep"] {
         assert!(end[positive].as_f64().is_some_and(|value| value > 0.0), "{positive}: {end}");
     }
@@ -71,7 +86,7 @@ fn counts_are_exact_over_two_wakes() {
     assert_eq!(fs::metadata(life_file(&home)).unwrap().permissions().mode() & 0o777, 0o600);
     session.run(["close"]).ok();
     assert!(!session.exists());
-    session.run(["stats"]).fails(1);
+    let _ = session.run(["stats"]).fails(1);
 }
 
 #[test]
@@ -102,10 +117,16 @@ fn a_killed_bridge_loses_its_counts_and_nothing_else() {
     call(&session, "echo", &["text=a"], 0);
     session.kill_bridge();
     let killed = stats(&session);
-    assert_eq!((&killed["calls"], &killed["bridgesKilled"], &killed["status"]), (&json!(0), &json!(1), &json!("crashed")));
+    assert_eq!(
+        (&killed["calls"], &killed["bridgesKilled"], &killed["status"]),
+        (&json!(0), &json!(1), &json!("crashed"))
+    );
     call(&session, "echo", &["text=a"], 0);
     let again = stats(&session);
-    assert_eq!((&again["calls"], &again["bridgesKilled"], &again["wakes"]), (&json!(1), &json!(1), &json!(2)));
+    assert_eq!(
+        (&again["calls"], &again["bridgesKilled"], &again["wakes"]),
+        (&json!(1), &json!(1), &json!(2))
+    );
     let timeline = session.run(["timeline"]).ok().json();
     let periods = timeline["periods"].as_array().unwrap();
     assert!(periods.iter().any(|period| period["state"].is_null()), "{timeline}");
@@ -115,7 +136,10 @@ fn a_killed_bridge_loses_its_counts_and_nothing_else() {
     session.wait_until(|state| state.state == drowse_runtime::record::State::Crashed && state.ended);
     let timeline = session.run(["timeline"]).ok().json();
     let last = timeline["events"].as_array().unwrap().last().unwrap();
-    assert_eq!((&last["state"], &last["why"]), (&json!("crashed"), &json!("the server ended by itself (signal 9)")));
+    assert_eq!(
+        (&last["state"], &last["why"]),
+        (&json!("crashed"), &json!("the server ended by itself (signal 9)"))
+    );
     assert_eq!((&stats(&session)["crashes"], &stats(&session)["calls"]), (&json!(1), &json!(1)));
 }
 
@@ -124,16 +148,19 @@ fn damaged_and_hostile_lines_harm_nothing() {
     let home = Home::new();
     let session = home.connect("@s", &["--lazy"], &[]);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-    let hostile = "</text><script>alert(1)</script>\u001b]0;x\u0007\u202e\ufffe";
+    let hostile = r"</text><script>alert(1)</script>\u001b]0;x\u0007\u202e\ufffe";
     add(
         &home,
         &format!(
-            "garbage\u{{0}}\n{{\"at\":{now},\"v\":9,\"state\":\"dreaming\"}}\n\
+            "garbage\n{{\"at\":{now},\"v\":9,\"state\":\"dreaming\"}}\n\
              {{\"at\":{now},\"state\":\"crashed\",\"why\":\"{hostile}\"}}\n{{\"at\":{now},\"sta"
         ),
     );
     let told = stats(&session);
-    assert_eq!((&told["damagedLines"], &told["newerLines"], &told["crashes"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!(
+        (&told["damagedLines"], &told["newerLines"], &told["crashes"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
     let plain = home.run(["@s", "timeline"]).ok();
     assert!(plain.err.contains("2 lines of the life of @s are damaged"), "{}", plain.err);
     assert!(plain.err.contains("newer drowse"), "{}", plain.err);
@@ -145,9 +172,9 @@ fn damaged_and_hostile_lines_harm_nothing() {
     let svg = fs::read_to_string(&file).unwrap();
     let document = roxmltree::Document::parse(&svg).unwrap();
     assert!(document.descendants().all(|node| node.tag_name().name() != "script"));
-    home.run(["@s", "timeline", "-o", "/nowhere/at/all.svg", "--json"]).fails(1);
-    home.run(["@s", "timeline", "--since", "yesterday", "--json"]).fails(1);
-    home.run(["@s", "stats", "@t", "--json"]).fails(1);
+    let _ = home.run(["@s", "timeline", "-o", "/nowhere/at/all.svg", "--json"]).fails(1);
+    let _ = home.run(["@s", "timeline", "--since", "yesterday", "--json"]).fails(1);
+    let _ = home.run(["@s", "stats", "@t", "--json"]).fails(1);
     // It lives on.
     call(&session, "echo", &["text=a"], 0);
     assert_eq!(stats(&session)["calls"], 1);
@@ -185,5 +212,9 @@ fn a_long_life_is_folded_and_its_totals_stay() {
     assert_eq!((&after["wakes"], &after["sleeps"]), (&json!(5001), &json!(5001)));
     assert_eq!(after["damagedLines"], 0);
     let timeline = session.run(["timeline", "--since", "all"]).ok().json();
-    assert!(timeline["foldedEvents"].as_u64().is_some_and(|folded| folded > 5_000), "{}", timeline["foldedEvents"]);
+    assert!(
+        timeline["foldedEvents"].as_u64().is_some_and(|folded| folded > 5_000),
+        "{}",
+        timeline["foldedEvents"]
+    );
 }
