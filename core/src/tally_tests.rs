@@ -1,3 +1,5 @@
+#![expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+
 use std::vec::Vec;
 
 use proptest::prelude::*;

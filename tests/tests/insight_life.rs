@@ -40,7 +40,7 @@ fn counts_are_exact_over_two_wakes() {
     call(&session, "fail", &[], 2);
     call(&session, "fail", &[], 2);
     call(&session, "rpc_error", &[], 2);
-    call(&session, "slow", &["ms:=20000", "quiet:=true", "--timeout", "1"], 3);
+    call(&session, "slow", &[r#"{"ms":20000,"quiet":true}"#, "--timeout", "1"], 3);
     // What is asked of drowse is none.
     session.run(["stats"]).ok();
     session.run(["timeline"]).ok();

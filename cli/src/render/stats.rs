@@ -232,7 +232,7 @@ pub(crate) fn span(ms: u64) -> String {
     // Of what takes minutes, nobody wants to know the milliseconds.
     match ms {
         0 => "0 s".to_owned(),
-        0..60_000 => duration(Duration::from_millis(ms)),
+        1..60_000 => duration(Duration::from_millis(ms)),
         172_800_000.. => format!("{} d {} h", ms / 86_400_000, ms / 3_600_000 % 24),
         _ => duration(Duration::from_secs(ms / 1000)),
     }
@@ -253,7 +253,7 @@ fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 0.1 {
         "<0.1 %".to_owned()
-    } else if percent < 100.0 && percent >= 99.95 {
+    } else if (99.95..100.0).contains(&percent) {
         ">99.9 %".to_owned()
     } else {
         format!("{percent:.1} %")
