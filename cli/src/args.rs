@@ -27,6 +27,7 @@ use crate::text::shell_quoted;
 
 mod connect;
 mod grep;
+mod life;
 mod settings;
 mod tasks;
 
@@ -126,6 +127,16 @@ pub(crate) enum Command {
         session: SessionName,
         lines: usize,
         follow: bool,
+    },
+    /// `stats`; no session: all.
+    Stats {
+        session: Option<SessionName>,
+    },
+    Timeline {
+        session: SessionName,
+        /// No duration: all of it.
+        since: Option<Duration>,
+        output: Option<PathBuf>,
     },
     Clean {
         all: bool,
@@ -524,10 +535,13 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
                 None => Command::Ps { session: Some(session) },
                 Some(other) => return Err(Failure::usage(format!("two sessions: {session} and {other}"))),
             },
+            "stats" => life::stats(Some(session), matches)?,
+            "timeline" => life::timeline(session, matches)?,
             other => return Err(Failure::usage(format!("`{other}` does not take a session"))),
         });
     }
     match verb.name {
+        "stats" => life::stats(None, matches),
         "clean" => Ok(Command::Clean { all: matches.contains_id("what") }),
         "import" => Ok(Command::Import {
             files: matches.get_many::<String>("files").into_iter().flatten().map(PathBuf::from).collect(),

@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod grep;
 mod import;
+mod life;
 mod logging;
 mod logs;
 mod man;
@@ -160,6 +161,10 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Ps { session } => processes::ps(context, session.as_ref()),
         Command::Top { once } => top::top(context, once),
         Command::Doctor { dry_run } => doctor::doctor(context, dry_run),
+        Command::Stats { session } => life::stats(context, session.as_ref()),
+        Command::Timeline { session, since, output } => {
+            life::timeline(context, &session, since, output.as_deref())
+        }
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         Command::Completions(shell) => context.output.verbatim(shell.script()).map(|()| Status::Done),

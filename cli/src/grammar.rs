@@ -14,7 +14,7 @@ pub(crate) mod topics;
 use details::{
     CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, DOCTOR_DETAILS,
     GREP_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, PS_DETAILS, SET_DETAILS, SHELL_DETAILS,
-    SUBSCRIBE_DETAILS, TASK_DETAILS, TOP_DETAILS,
+    STATS_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS, TIMELINE_DETAILS, TOP_DETAILS,
 };
 
 /// One verb of the command line.
@@ -332,6 +332,28 @@ pub(crate) const VERBS: &[Verb] = &[
         build: |command| command.arg(switch("dry-run", None, "Only say what would be done")),
     },
     Verb {
+        name: "stats",
+        session: Session::Optional,
+        about: "Show what sessions were used for, how long they slept, and what that saved",
+        usage: "[@name]",
+        details: STATS_DETAILS,
+        build: |command| command.arg(positional("name", "A session; without one, all of them")),
+    },
+    Verb {
+        name: "timeline",
+        session: Session::Required,
+        about: "Show a session's life: what it was when, and why",
+        usage: "[--since 24h] [-o FILE.svg]",
+        details: TIMELINE_DETAILS,
+        build: |command| {
+            command
+                .arg(
+                    value("since", None, "DURATION", "How far back (24h, 7d), or `all`").default_value("24h"),
+                )
+                .arg(output_file("Draw it into this file, as SVG"))
+        },
+    },
+    Verb {
         name: "clean",
         session: Session::None,
         about: "Remove sessions that crashed or expired and what they left; never a sleeping one",
@@ -460,6 +482,7 @@ const VALUE_FLAGS: &[&str] = &[
     "--sampling-command",
     "--max-results",
     "-m",
+    "--since",
 ];
 
 /// Words that users of other releases may type, and that come later.

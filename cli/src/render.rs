@@ -9,6 +9,8 @@ pub(crate) mod found;
 pub(crate) mod processes;
 pub(crate) mod server;
 pub(crate) mod sessions;
+pub(crate) mod stats;
 pub(crate) mod tasks;
+pub(crate) mod timeline;
 pub(crate) mod tools;
 pub(crate) mod top;

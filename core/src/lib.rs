@@ -48,6 +48,7 @@ mod skim;
 pub mod span;
 pub mod splice;
 pub mod sse;
+pub mod tally;
 pub mod tasks;
 pub mod time;
 pub mod trace;

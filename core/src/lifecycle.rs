@@ -243,6 +243,12 @@ impl Lifecycle {
         &self.config
     }
 
+    /// When the last operation or deferral ended, or the server became ready.
+    #[must_use]
+    pub const fn quiet_since(&self) -> Instant {
+        self.quiet_since
+    }
+
     /// Changes the idle period; it counts from the end of the last operation.
     pub const fn set_idle(&mut self, idle: Option<Duration>) {
         self.config.idle = idle;

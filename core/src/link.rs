@@ -208,6 +208,20 @@ struct Request {
     held: bool,
     /// Its place in the order of arrival.
     order: u64,
+    arrived: Instant,
+    /// Drowse asks for itself.
+    own: bool,
+}
+
+/// What is known of a request that was taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Released {
+    /// When it was accepted.
+    pub(crate) arrived: Instant,
+    /// It waited for its caller, too.
+    pub(crate) held: bool,
+    /// Drowse asked for itself.
+    pub(crate) own: bool,
 }
 
 impl Request {
@@ -239,13 +253,15 @@ pub struct Link<S> {
     ready: bool,
     /// No deadline is earlier; exact after a timeout was handled.
     next_deadline: Option<Instant>,
+    /// The request that was taken back last.
+    released: Option<Released>,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// Takes the storage; at most 65,535 slots of it are used.
     #[must_use]
     pub fn new(slots: S) -> Self {
-        Self { slots: Slots::new(slots), arrivals: 0, ready: false, next_deadline: None }
+        Self { slots: Slots::new(slots), arrivals: 0, ready: false, next_deadline: None, released: None }
     }
 
     /// How many requests are under way.
@@ -288,12 +304,26 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             sent_back: false,
             held: false,
             order: self.arrivals,
+            arrived: now,
+            own: false,
         };
         let key = self.slots.insert(request).ok_or(Full)?;
         self.arrivals = self.arrivals.wrapping_add(1);
         self.slots.push_back(Which::Queued, key);
         self.await_deadline(request.deadline);
         Ok(key)
+    }
+
+    /// Drowse asks this for itself: it is nobody's operation.
+    pub(crate) fn mark_own(&mut self, key: Key) {
+        if let Some(request) = self.slots.get_mut(key) {
+            request.own = true;
+        }
+    }
+
+    /// What is known of the request that was taken back last; once.
+    pub(crate) const fn take_released(&mut self) -> Option<Released> {
+        self.released.take()
     }
 
     /// The server is ready: what waited may be sent, and its clocks start.
@@ -607,6 +637,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             Stage::Failing { .. } => self.slots.unlink(Which::Failing, key),
             Stage::Writing | Stage::Sent => {}
         }
+        let Request { arrived, held, own, .. } = request;
+        self.released = Some(Released { arrived, held, own });
         self.slots.remove(key);
         if self.slots.used() == 0 {
             self.next_deadline = None;

@@ -26,8 +26,10 @@ use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::relay::{self, Relay};
 use crate::span::Span;
 use crate::splice::RequestParts;
+use crate::tally::{Ending, Tally};
 use crate::time::{Duration, Instant, Reason, Timetable};
 
+mod counting;
 mod exchange;
 mod kept;
 mod listening;
@@ -141,6 +143,7 @@ pub struct Server<S, R = [relay::Slot; 0]> {
     untold_level: bool,
     /// Over HTTP: what is known of the link of this generation.
     http: Http,
+    tally: Tally,
     now: Instant,
 }
 
@@ -195,6 +198,7 @@ where
             level: None,
             untold_level: false,
             http: Http::default(),
+            tally: Tally::new(),
             now: Instant::ZERO,
         }
     }
@@ -731,6 +735,7 @@ where
         // Only now: whoever hears of a failure and looks at the record finds what it came from.
         if let Some((key, failure)) = self.link.poll_failure() {
             self.lifecycle.end(self.now, false);
+            self.count(counting::of_failure(failure));
             if let Some(listener) = self.relay.handle_failure(key) {
                 let why = relay::End::Failed(failure);
                 return Some(Action::Relay(relay::Step::End { listener, why }));
@@ -761,6 +766,7 @@ where
                 self.link.poll_local(key);
                 self.defer_for_listeners();
                 self.lifecycle.end(self.now, false);
+                self.count(Ending::Served);
                 match self.poll_relay(self.writable) {
                     Some(action) => return Some(action),
                     None => continue,
@@ -771,12 +777,14 @@ where
                     self.link.poll_local(key);
                     // The server was not asked, so this proves nothing of it.
                     self.lifecycle.end(self.now, false);
+                    self.count(Ending::Served);
                     Action::AnswerInfo { key }
                 }
                 // It is said with the requests that follow.
                 Method::SetLevel if revision.era() == Era::Modern => {
                     self.link.poll_local(key);
                     self.lifecycle.end(self.now, false);
+                    self.count(Ending::Served);
                     Action::AnswerLevel { key }
                 }
                 // The question "does the server answer" is put in the server's own era.
@@ -815,6 +823,7 @@ where
         let answered = self.revision.and_then(|revision| Some((revision, self.link.handle_answer(wire)?)));
         let Some((revision, (key, method))) = answered else { return Outcome::Ignored(Ignored::Unasked) };
         self.lifecycle.end(self.now, true);
+        self.count(counting::of_answer(frame, method, &message));
         Outcome::Deliver { key, method, message, revision }
     }
 
@@ -908,6 +917,7 @@ where
             }
         }
         self.defer_for_listeners();
+        self.tally.see(self.now, self.lifecycle.public_state());
     }
 
     const fn is_http(&self) -> bool {

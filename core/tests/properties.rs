@@ -316,6 +316,8 @@ struct Adapter {
     /// What it may at the earliest be counted from that the server falls asleep.
     quiet_since: Instant,
     deferrals: usize,
+    /// Operations that came back.
+    concluded: u64,
     /// Everything that came out, for comparison.
     log: Vec<String>,
     /// Everything that went in, as lines, and what each gave back.
@@ -335,6 +337,7 @@ impl Adapter {
             question: None,
             quiet_since: Instant::ZERO,
             deferrals: 0,
+            concluded: 0,
             log: Vec::new(),
             trace: Vec::new(),
             outputs: Vec::new(),
@@ -691,6 +694,7 @@ impl Adapter {
         let open = self.open[key.index()].take().expect("a key comes back once");
         assert_eq!(open.key, key);
         assert!(!self.machine.is_live(key));
+        self.concluded += 1;
         // The time of the last input, which may lie before now.
         self.quiet_since = self.quiet_since.max(self.machine.now());
         open
@@ -699,6 +703,9 @@ impl Adapter {
     fn check(&self) {
         let open = self.open.iter().flatten().count();
         assert_eq!(self.machine.lifecycle().in_flight() as usize, open);
+        let counts = self.machine.tally().counts();
+        assert_eq!(counts.calls, self.concluded, "each operation is counted once");
+        assert!(counts.errors() <= counts.calls && self.machine.tally().latency().count() <= counts.calls);
         for (index, place) in self.open.iter().enumerate() {
             assert_eq!(self.machine.key_at(index), place.as_ref().map(|open| open.key));
         }

@@ -12,6 +12,7 @@ mod fault;
 pub mod home;
 pub mod import;
 pub mod input;
+pub mod life;
 pub mod lock;
 pub mod log;
 pub mod process;

@@ -248,7 +248,8 @@ fn rotated(path: &Path) -> PathBuf {
 }
 
 /// Milliseconds since 1970 as RFC 3339 in UTC.
-struct Timestamp(u64);
+#[derive(Debug, Clone, Copy)]
+pub struct Timestamp(pub u64);
 
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::life::{Errors, Latency};
 use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, EraMemory, Settings};
 
 /// The hello versions that this build speaks, best first.
@@ -130,7 +131,7 @@ pub struct Goaway {
 }
 
 /// Result of [`METHOD_STATUS`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The public state word.
@@ -152,6 +153,36 @@ pub struct Status {
     /// What keeps the server awake, for people: each can stand after "kept awake by".
     #[serde(default, rename = "deferredBy")]
     pub deferred_by: Vec<String>,
+    /// What was counted in the awake period that lasts.
+    #[serde(default)]
+    pub tally: Option<Tally>,
+}
+
+/// What a bridge counted and has not written down.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Tally {
+    /// When the awake period began, in milliseconds since 1970.
+    pub since: Option<u64>,
+    /// Operations that ended in it.
+    pub calls: u64,
+    /// Those that did not end with a result.
+    pub errors: Errors,
+    /// How often the server became ready since the bridge was started.
+    pub wakes: u32,
+    /// How often it fell asleep since then.
+    pub sleeps: u32,
+    /// Half of the operations took no longer, in milliseconds, wake-ups included (see [`Histogram`] for how true that
+    /// is).
+    ///
+    /// [`Histogram`]: drowse_core::tally::Histogram
+    pub p50_ms: Option<f64>,
+    /// 95 in a hundred took no longer.
+    pub p95_ms: Option<f64>,
+    /// The longest.
+    pub max_ms: Option<f64>,
+    /// All of them.
+    pub latency: Latency,
 }
 
 /// A file that is kept equal to a resource.

@@ -63,6 +63,7 @@ mod matrix {
     mod http_faults;
     mod idle;
     mod keeping;
+    mod life;
     mod logging;
     mod questions;
     mod requests;

@@ -204,3 +204,15 @@ and counts as no activity.\n\
 Ends processes only if they carry the mark of a session of this home and no bridge looks after them. A damaged file is \
 renamed to <file>.damaged-<n> beside itself. Nothing of a running session is touched.\n\
 Exit status: 0 if nothing is left to do, else 2.";
+
+pub(super) const STATS_DETAILS: &str = "\
+Starts nothing and counts as no activity.
+
+A call is what counts as activity: what somebody wanted from the server. Its latency is what its caller waited for the
+server, with the wake-up if there was one; the figures are never less than the truth, and less than a quarter more.
+Memory is that of the server's processes just before they were let go; what a sleep saved is that memory times the time.
+A bridge that is killed takes the counts of its last awake period with it, and that time shows as unknown.";
+
+pub(super) const TIMELINE_DETAILS: &str = "\
+Starts nothing and counts as no activity. Times are UTC. A cell of the bar shows the most notable state of its time, so
+that nothing is too short to be seen; the SVG and --json have the exact times.";

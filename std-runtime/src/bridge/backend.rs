@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use drowse_core::era::Revision;
-use drowse_core::lifecycle::{Exit, Record};
+use drowse_core::lifecycle::{Exit, PublicState, Record};
+use drowse_core::tally::{Counts, Histogram};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::wire::Kind;
@@ -90,6 +91,10 @@ pub trait Control {
     fn kill(&self);
     /// Resolves when no process of the tree is left.
     fn gone(&self) -> LocalFuture<'_, ()>;
+    /// The memory of the whole tree, in bytes, if that can be told in a moment.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What is written down about the session when its state changes.
@@ -111,6 +116,34 @@ pub struct Facts {
     pub stderr: Option<String>,
 }
 
+/// What is written into a session's life when its public state changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// The state from then on.
+    pub state: PublicState,
+    /// The generation that it is about.
+    pub generation: u64,
+    /// When it was, in milliseconds since 1970, if not just now.
+    pub at_ms: Option<u64>,
+    /// The operations that ended in the awake period that is over.
+    pub counts: Counts,
+    /// How long they took.
+    pub latency: Histogram,
+    /// What the server used before it was let go, in bytes.
+    pub memory: Option<u64>,
+    /// Why, for people.
+    pub why: Option<String>,
+}
+
+impl Moment {
+    /// A change of the state and nothing else.
+    #[must_use]
+    pub fn new(state: PublicState, generation: u64) -> Self {
+        let (counts, latency) = (Counts::default(), Histogram::new());
+        Self { state, generation, at_ms: None, counts, latency, memory: None, why: None }
+    }
+}
+
 /// Why the first start failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
@@ -129,6 +162,13 @@ pub trait Host {
     /// # Errors
     /// If it could not be written.
     fn persist(&mut self, facts: &Facts) -> io::Result<()>;
+    /// Writes down what happened.
+    ///
+    /// # Errors
+    /// If it could not be written.
+    fn lived(&mut self, _moment: &Moment) -> io::Result<()> {
+        Ok(())
+    }
     /// Starts the server.
     ///
     /// # Errors

@@ -11,13 +11,14 @@ use drowse_core::lifecycle::Exit;
 
 use crate::fault;
 use crate::home::{Home, SessionName};
+use crate::life::{self, Line};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
 use crate::sys;
 use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 
-use super::backend::{Backend, Control, Facts, Host, LocalFuture, Process, StartFailure};
+use super::backend::{Backend, Control, Facts, Host, LocalFuture, Moment, Process, StartFailure};
 use super::client::HttpClient;
 
 pub(super) struct BridgeHost {
@@ -33,6 +34,7 @@ pub(super) struct BridgeHost {
     log: Option<SessionLog>,
     /// The state that was written last, and since when it is so: a state that is written again lasts.
     last: Option<(State, u64)>,
+    life: life::Writer,
     /// The beginning of a line of stderr whose end has not come.
     partial: Vec<u8>,
     /// Where the starter waits.
@@ -54,6 +56,7 @@ impl BridgeHost {
         let mut env = config.env.clone();
         env.push((process::SESSION_VARIABLE.to_owned(), home.session(&name).to_string_lossy().into_owned()));
         Self {
+            life: life::Writer::new(&home, &name),
             home,
             name,
             launch: Launch {
@@ -134,6 +137,20 @@ impl Host for BridgeHost {
             fault::point("D1");
         }
         Ok(())
+    }
+
+    fn lived(&mut self, moment: &Moment) -> io::Result<()> {
+        let told = moment.state == State::Closed;
+        let line = Line {
+            at: moment.at_ms.unwrap_or_else(record::now_ms),
+            state: Some(if told { State::Idle } else { moment.state }),
+            generation: Some(moment.generation),
+            told,
+            memory: moment.memory,
+            why: moment.why.clone(),
+            ..Line::default()
+        };
+        self.life.write(line.with_counts(&moment.counts, &moment.latency))
     }
 
     fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
@@ -231,5 +248,10 @@ impl Control for Processes {
 
     fn gone(&self) -> LocalFuture<'_, ()> {
         Box::pin(self.0.gone())
+    }
+
+    fn memory(&self) -> Option<u64> {
+        // Nothing else is below a bridge.
+        process::memory_below(std::process::id())
     }
 }

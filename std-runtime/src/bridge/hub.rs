@@ -6,6 +6,7 @@
 mod cache;
 mod callers;
 mod deferral;
+mod life;
 mod logging;
 mod marked;
 mod questions;
@@ -54,6 +55,7 @@ use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
+use life::Chronicle;
 use marked::{Marked, OURS};
 use questions::Questions;
 use relay::{Listeners, Machine};
@@ -149,6 +151,8 @@ struct Inner {
     listeners: Listeners,
     /// Files that are kept equal to resources.
     syncs: Syncs,
+    /// What of its life is not written down yet.
+    chronicle: Chronicle,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -307,6 +311,7 @@ impl Hub {
             tasks: Pending::new(),
             listeners: Listeners::new(),
             syncs: Syncs::default(),
+            chronicle: Chronicle::default(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -560,6 +565,7 @@ impl Hub {
     }
 
     fn persist(&self, inner: &mut Inner, now: Instant, record: Record) {
+        inner.explain_crash();
         if record.state == PublicState::Connecting && !record.ended {
             inner.stderr.clear();
             inner.spawn_failure = None;
@@ -592,7 +598,9 @@ impl Hub {
             message: inner.failure.clone().filter(|_| unwell),
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
-        match inner.host.persist(&facts) {
+        let persisted = inner.host.persist(&facts);
+        inner.chronicle(now, record);
+        match persisted {
             Ok(()) => inner.server.handle_persisted(now),
             Err(error) => {
                 inner.host.note(&format!("the state could not be written: {error}"));
@@ -655,6 +663,7 @@ impl Hub {
 
     fn retire(&self, inner: &mut Inner) {
         inner.retired = true;
+        inner.end_chronicle();
         for (connection, id) in std::mem::take(&mut inner.closers) {
             inner.reply(connection, &id, &[b"{}"]);
         }
@@ -763,6 +772,7 @@ impl Inner {
             "subscriptions": self.listeners.wanted(),
             "syncs": self.syncs.status(),
             "deferredBy": self.deferred_by(),
+            "tally": self.tally(),
             "idleInMs": lifecycle.idle_deadline().map(|at| at.since(now).as_millis() as u64),
         })
     }

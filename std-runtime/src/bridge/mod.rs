@@ -38,7 +38,7 @@ use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 
 pub use backend::{
-    Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Process, Response, StartFailure,
+    Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
 pub use hub::{Hub, HubConfig};
 

@@ -14,6 +14,7 @@ use super::wake::{MAX_STARTS, Met, NotMet, Present, known_if_readable};
 use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
 use crate::credential;
 use crate::home::SessionName;
+use crate::life::{self, Line};
 use crate::lock::Lock;
 use crate::record::{self, SessionRecord, State, StateRecord, now_ms};
 use crate::wait::Wait;
@@ -81,6 +82,7 @@ impl Sessions {
             record::write_session(&self.home, name, &again.record)?;
         }
         self.end(name, &record, Ending::Kept, wait)?;
+        life::note(&self.home, name, "restart", None);
         self.forgive(name, same_server)?;
         let info = self.start_and_ask(name, &lock, &again.record, wait).map_err(settle)?;
         Ok(Connected {
@@ -133,6 +135,9 @@ impl Sessions {
             let _ = self.remove(name);
             return Err(error.into());
         }
+        // Its life begins; if that cannot be written it begins a little later.
+        let born = Line { state: Some(State::Dormant), ..Line::did("connect", None) };
+        let _ = life::append(&self.home, name, &born);
         if wanted.is_lazy(&record) {
             return Ok(Connected { name: name.clone(), record, outcome: Outcome::Registered, info: None });
         }
@@ -166,6 +171,7 @@ impl Sessions {
         if differs || new.record.given != record.given {
             credential::write(&self.home, name, &new.credentials)?;
             record::write_session(&self.home, name, &new.record)?;
+            life::note(&self.home, name, "connect", Some("settings or values changed"));
         }
         let heard = match difference {
             Difference::Live => self.tell_settings(name, &new.record.settings, None)?,

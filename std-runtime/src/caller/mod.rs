@@ -11,6 +11,7 @@ pub mod doctor;
 mod end;
 mod error;
 mod inquiry;
+mod life;
 mod link;
 mod listing;
 mod message;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 pub use self::census::{Gauge, Load, Orphaned, Role, SessionProcess};
 pub use self::error::{CallError, ExitClass, RpcError};
+pub use self::life::LifeNow;
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
 pub use self::poll::{Answer, Poll, Standing, Tally};

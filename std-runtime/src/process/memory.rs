@@ -50,7 +50,7 @@ impl AddAssign for Memory {
 }
 
 /// A field of a file in `/proc` that counts in kB, in bytes.
-fn field(text: &str, name: &str) -> Option<u64> {
+pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -13,6 +13,7 @@
 //! Nothing is ever signalled by its number alone: it is held by a pidfd, then looked at, then signalled.
 //! [`sweep`] ends what a killed bridge left behind, [`ProcessIdentity`] is a process beyond its number.
 
+mod footprint;
 mod identity;
 mod launch;
 mod marker;
@@ -21,6 +22,7 @@ pub(crate) mod survey;
 mod tree;
 
 pub use crate::sys::descriptors::{adopt_descriptor, close_descriptors_from, detach_standard_streams};
+pub use footprint::memory_below;
 pub use identity::ProcessIdentity;
 pub use launch::{Launch, LaunchError, launch};
 pub(crate) use marker::sweep_found;

@@ -19,14 +19,14 @@ use drowse_core::lifecycle::{self, Exit, PublicState};
 use drowse_core::negotiate::Limits;
 use drowse_core::server::{Config, Transport};
 use drowse_runtime::bridge::{
-    Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, Process, StartFailure,
+    Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, Moment, Process, StartFailure,
 };
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use caller::{Caller, failure};
-pub(crate) use server::Script;
+pub(crate) use server::{MEMORY, Script};
 pub(crate) use site::{Respond, Seen, Site};
 
 /// What kind of server it is, and how it is reached.
@@ -115,6 +115,7 @@ struct Shared {
     site: Rc<Site>,
     notes: RefCell<Vec<String>>,
     disk_full: Cell<bool>,
+    life: RefCell<Vec<(Duration, Moment)>>,
     logged: RefCell<Vec<String>>,
     changed: Notify,
 }
@@ -131,6 +132,7 @@ impl Stage {
             site: Site::new(),
             notes: RefCell::default(),
             disk_full: Cell::default(),
+            life: RefCell::default(),
             logged: RefCell::default(),
             changed: Notify::new(),
         }))
@@ -197,6 +199,11 @@ impl Stage {
 
     pub(crate) fn records(&self) -> Vec<(Duration, Facts)> {
         self.0.records.borrow().clone()
+    }
+
+    /// What was written into the session's life.
+    pub(crate) fn life(&self) -> Vec<(Duration, Moment)> {
+        self.0.life.borrow().clone()
     }
 
     pub(crate) fn outcomes(&self) -> Vec<Result<(), StartFailure>> {
@@ -320,6 +327,14 @@ impl Host for Stage {
         Ok(())
     }
 
+    fn lived(&mut self, moment: &Moment) -> io::Result<()> {
+        if self.0.disk_full.get() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.life.borrow_mut().push((self.elapsed(), moment.clone()));
+        Ok(())
+    }
+
     fn spawn(&mut self, generation: u64) -> Result<Backend, String> {
         if self.0.script.cannot_start {
             return Err("there is no such program".into());
@@ -405,6 +420,10 @@ impl Control for Controlled {
         Box::pin(async {
             self.process.ended().await;
         })
+    }
+
+    fn memory(&self) -> Option<u64> {
+        (!self.process.has_ended()).then_some(MEMORY)
     }
 }
 

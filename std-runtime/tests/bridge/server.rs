@@ -16,6 +16,8 @@ use super::{Event, Peer, Stage, tasks::Task};
 
 /// Names the stream of a notification.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// What a server that runs uses, in bytes.
+pub(crate) const MEMORY: u64 = 40 << 20;
 /// Room in a pipe.
 const PIPE: usize = 64 << 10;
 

@@ -276,7 +276,7 @@ impl Hub {
             && let Ok(message) = envelope::read(&line)
         {
             // It counts like any other, though the server need not hear of it.
-            inner.server.wake(now);
+            inner.server.answer_again(now);
             let payload = Payload::new(connection, operation.method, frame, parts, None);
             inner.deliver(&payload, operation.method, &line, &message, revision);
             self.drive(inner, None);

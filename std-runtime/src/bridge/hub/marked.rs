@@ -7,6 +7,7 @@ use drowse_core::envelope::Message;
 use drowse_core::era::Era;
 use drowse_core::http::headers::{self, Tool};
 use drowse_core::json;
+use drowse_core::tally::Ending;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
@@ -96,6 +97,7 @@ impl Hub {
                         && headers::were_refused(line, error) =>
                 {
                     // Refused for its headers, so nothing ran; the list says what they should be.
+                    inner.server.tally_mut().set_aside();
                     let first = inner.marked.waiting.is_empty();
                     inner.marked.waiting.push((payload, line.to_vec()));
                     if first {
@@ -141,7 +143,7 @@ impl Hub {
         let parts = envelope::read(&frame).ok().and_then(|message| RequestParts::of(&message));
         let now = self.now();
         let operation = Operation { method: Method::ToolsList, allowance: None };
-        match (parts, inner.server.submit(now, operation)) {
+        match (parts, inner.server.submit_own(now, operation)) {
             (Some(parts), Ok(key)) => {
                 let payload = Payload::new(OURS, Method::ToolsList, &frame, parts, None);
                 inner.keep(key, Payload { frame: Some(frame), ..payload });
@@ -158,6 +160,7 @@ impl Hub {
             match inner.server.submit(now, operation) {
                 Ok(key) => inner.keep(key, Payload { relisted: true, sent: false, wire: None, ..payload }),
                 Err(_) => {
+                    inner.server.tally_mut().end(Ending::Theirs, None);
                     if let (Ok(message), Some(revision)) = (envelope::read(&refusal), inner.server.revision())
                     {
                         inner.deliver(&payload, payload.method, &refusal, &message, revision);
