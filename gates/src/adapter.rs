@@ -355,7 +355,8 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
-            Action::Relay(_) => {}
+            // What is not asked for is not saved.
+            Action::Relay(_) | Action::Snapshot(_) => {}
             // Who is connected would be told.
             Action::Renewed => {
                 board::act(Do::Noticed, 0);
@@ -477,6 +478,7 @@ impl Desk {
             Outcome::Updated { .. }
             | Outcome::Acknowledged { .. }
             | Outcome::Unheard { .. }
+            | Outcome::Listed(_)
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {
                 board::act(Do::Noticed, 0);
