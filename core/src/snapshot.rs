@@ -164,7 +164,7 @@ pub struct Limits {
     pub longest: Duration,
     /// The most pages of one list.
     pub pages: u16,
-    /// No further page is asked for once answers of so many bytes came.
+    /// No further page is asked for once answers of so many bytes came, and none is kept that makes it twice as many.
     pub bytes: usize,
 }
 
@@ -434,6 +434,7 @@ impl Gathering {
         self.bytes = self.bytes.saturating_add(frame.len());
         let first = pages == 0;
         let page = match *message {
+            _ if self.bytes > limits.bytes.saturating_mul(2) => None,
             Message::Response { result, .. } => {
                 let complete = json::member(frame, result, "resultType")
                     .is_none_or(|kind| json::str_eq(kind.of(frame), "complete"));

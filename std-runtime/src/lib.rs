@@ -9,6 +9,7 @@ pub mod credential;
 pub mod expand;
 mod fault;
 pub mod home;
+pub mod identity;
 pub mod input;
 pub mod lock;
 pub mod log;

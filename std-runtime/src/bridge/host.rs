@@ -13,6 +13,7 @@ use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
+use crate::snapshot::{self, Snapshot};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
 use crate::sys;
 use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
@@ -166,6 +167,14 @@ impl Host for BridgeHost {
         if let Some(log) = &mut self.log {
             let _ = log.server(text.as_bytes());
         }
+    }
+
+    fn save(&mut self, document: &[u8]) -> io::Result<()> {
+        snapshot::write_bytes(&self.home, &self.name, document).map_err(io::Error::other)
+    }
+
+    fn saved(&mut self) -> Option<Snapshot> {
+        snapshot::read(&self.home, &self.name)
     }
 
     fn quiet(&mut self) {

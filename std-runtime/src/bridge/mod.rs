@@ -26,6 +26,7 @@ use drowse_core::link::Allowance;
 use drowse_core::logging::Level;
 use drowse_core::negotiate::Limits;
 use drowse_core::server;
+use drowse_core::snapshot;
 use drowse_core::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -251,6 +252,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
                 quiet: millis(config.timeout_ms),
                 total: millis(config.max_timeout_ms.max(config.timeout_ms)),
             },
+            snapshot: Some(snapshot::Limits::default()),
         },
         slots: SLOTS,
         limit: MAX_MESSAGE,
@@ -268,6 +270,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         },
         roots: config.roots.clone(),
         expired: config.expired,
+        identity: config.identity.clone(),
         log_level: config.log_level.as_deref().and_then(Level::from_name),
         now_micros: crate::record::now_ms().saturating_mul(1000),
     }

@@ -12,6 +12,7 @@ mod link;
 mod listing;
 mod message;
 mod pin;
+mod snapshot;
 mod start;
 mod subscription;
 mod sync;
