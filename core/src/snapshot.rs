@@ -428,7 +428,13 @@ impl Gathering {
     }
 
     /// An answer to a question of this machine's, see [`awaits`](Self::awaits). What is to be kept of it, if anything.
-    pub fn handle_answer(&mut self, now: Instant, wire: u64, frame: &[u8], message: &Message) -> Option<Page> {
+    pub fn handle_answer(
+        &mut self,
+        now: Instant,
+        wire: u64,
+        frame: &[u8],
+        message: &Message,
+    ) -> Option<Page> {
         let limits = self.limits?;
         let Current { listing, pages } = self.current.filter(|_| self.awaits(wire))?;
         self.bytes = self.bytes.saturating_add(frame.len());

@@ -176,9 +176,7 @@ fn pages_are_read_to_the_end() {
 
 #[test]
 fn endless_pages_are_cut_and_said_to_be() {
-    for limits in
-        [Limits { pages: 3, ..Limits::default() }, Limits { bytes: 3 * 40, ..Limits::default() }]
-    {
+    for limits in [Limits { pages: 3, ..Limits::default() }, Limits { bytes: 3 * 40, ..Limits::default() }] {
         let mut gathering = ready_with(TOOLS, limits);
         let mut asks = 0;
         let (lists, lacking) = loop {
@@ -238,7 +236,10 @@ fn an_answer_that_does_not_come_is_not_waited_for_and_the_others_are_asked() {
     assert_eq!(answer(&mut gathering, 30_101, wire, &page(1, None, "tools")), None);
     gathering.handle_failed(at(30_101), wire);
     gathering.handle_failed(at(30_101), 30_100);
-    assert_eq!(gathered(poll(&mut gathering, 30_101)), (TOOLS.with(Listing::Prompts), TOOLS.with(Listing::Prompts)));
+    assert_eq!(
+        gathered(poll(&mut gathering, 30_101)),
+        (TOOLS.with(Listing::Prompts), TOOLS.with(Listing::Prompts))
+    );
 }
 
 #[test]
@@ -349,7 +350,10 @@ fn a_server_that_takes_nothing_is_not_asked_and_not_waited_for() {
 #[test]
 fn capabilities_are_read_as_they_are_said() {
     let offered = |text: &str| Listings::offered(text.as_bytes(), json::scan(text.as_bytes()).unwrap());
-    assert_eq!(offered(r#"{"capabilities":{"tools":{},"prompts":{"listChanged":true}}}"#), TOOLS.with(Listing::Prompts));
+    assert_eq!(
+        offered(r#"{"capabilities":{"tools":{},"prompts":{"listChanged":true}}}"#),
+        TOOLS.with(Listing::Prompts)
+    );
     assert_eq!(
         offered(r#"{"capabilities":{"resources":{}}}"#),
         Listings::NONE.with(Listing::Resources).with(Listing::Templates)

@@ -19,8 +19,8 @@ use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
 use drowse_core::relay::Step;
 use drowse_core::server::{Action, Ignored, Outcome, Refusal, StartError};
-use drowse_core::span::Span;
 use drowse_core::snapshot::{self, Listings};
+use drowse_core::span::Span;
 use drowse_core::time::{Instant, Reason};
 
 thread_local! {

@@ -65,6 +65,7 @@ mod matrix {
     mod logging;
     mod questions;
     mod requests;
+    mod snapshots;
     mod stopping;
     mod subscriptions;
     mod tasks;

@@ -38,7 +38,8 @@ where
             return Some(Action::Relay(relay::Step::Cancel { wire }));
         }
         // Who is about to be ended need not be told.
-        (!self.lifecycle.is_stopping()).then_some(Action::SendOwn(Own::Cancelled { id: wire, timed_out: true }))
+        (!self.lifecycle.is_stopping())
+            .then_some(Action::SendOwn(Own::Cancelled { id: wire, timed_out: true }))
     }
 
     /// Last of all: whatever anybody else wants comes first.

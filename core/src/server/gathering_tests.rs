@@ -14,7 +14,8 @@ const IDLE: u64 = 60_000;
 
 /// A modern server that has tools and is ready, and the time.
 fn ready(transport: Transport) -> Machine {
-    let lifecycle = lifecycle::Config { idle: Some(Duration::from_millis(IDLE)), ..lifecycle::Config::default() };
+    let lifecycle =
+        lifecycle::Config { idle: Some(Duration::from_millis(IDLE)), ..lifecycle::Config::default() };
     let limits = Limits { hedge: None, ..Limits::default() };
     let config =
         Config { lifecycle, limits, transport, snapshot: Some(Gathered::default()), ..Config::default() };
@@ -183,6 +184,9 @@ fn a_line_that_is_too_long_or_no_message_is_a_lack() {
             server.handle_frame(at(101), line.as_bytes());
         }
         let did = actions(&mut server, 101);
-        assert!(matches!(did[..], [Action::Snapshot(Step::Gathered { lacking, .. })] if !lacking.is_empty()), "{did:?}");
+        assert!(
+            matches!(did[..], [Action::Snapshot(Step::Gathered { lacking, .. })] if !lacking.is_empty()),
+            "{did:?}"
+        );
     }
 }

@@ -5,8 +5,8 @@ use super::{
     Span, json, own_id, relay,
 };
 use crate::relay::wire::{ACKNOWLEDGED, UPDATED, cancelled, subscription};
-use crate::snapshot::Listings;
 use crate::relay::{Answered, Filter, Full, List, Listener, Lists, Relay, Step, Uri};
+use crate::snapshot::Listings;
 
 impl<S, R> Server<S, R>
 where

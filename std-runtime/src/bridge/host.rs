@@ -13,8 +13,8 @@ use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
-use crate::snapshot::{self, Snapshot};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
+use crate::snapshot::{self, Snapshot};
 use crate::sys;
 use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 

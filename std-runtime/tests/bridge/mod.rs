@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use caller::{Caller, failure};
-pub(crate) use server::Script;
+pub(crate) use server::{ListFault, Script};
 pub(crate) use site::{Respond, Seen, Site};
 
 /// What kind of server it is, and how it is reached.
@@ -121,6 +121,7 @@ struct Shared {
     /// Every snapshot that was saved, and what the file holds.
     saved: RefCell<Vec<(Duration, Value)>>,
     file: RefCell<Option<Vec<u8>>>,
+    toolset: Cell<usize>,
     changed: Notify,
 }
 
@@ -139,6 +140,7 @@ impl Stage {
             logged: RefCell::default(),
             saved: RefCell::default(),
             file: RefCell::default(),
+            toolset: Cell::default(),
             changed: Notify::new(),
         }))
     }
@@ -283,6 +285,13 @@ impl Stage {
         self.0.notes.borrow().clone()
     }
 
+    /// Waits until what the server offers is saved, and says when that was: from then on drowse asks it nothing by
+    /// itself, unless it says that something changed.
+    pub(crate) async fn saved(&self) -> Duration {
+        self.until(|stage| !stage.snapshots().is_empty()).await;
+        self.snapshots().last().map_or(Duration::ZERO, |(at, _)| *at)
+    }
+
     /// The snapshots that were saved, and when.
     pub(crate) fn snapshots(&self) -> Vec<(Duration, Value)> {
         self.0.saved.borrow().clone()
@@ -291,6 +300,16 @@ impl Stage {
     /// Puts something else in the snapshot's place.
     pub(crate) fn replace_snapshot(&self, file: Option<Vec<u8>>) {
         *self.0.file.borrow_mut() = file;
+    }
+
+    /// The server's tools are others from now on, of which it says nothing.
+    pub(crate) fn change_tools(&self) {
+        self.0.toolset.set(self.toolset() + 1);
+    }
+
+    /// Which tools the server has.
+    pub(crate) fn toolset(&self) -> usize {
+        self.0.toolset.get()
     }
 
     /// The file of the snapshot.

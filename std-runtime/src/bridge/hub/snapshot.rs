@@ -206,6 +206,7 @@ impl Inner {
         });
         if unasked && !continues {
             // The file is not what it was: it is made anew.
+            self.gathered.saved = None;
             let now = self.server.now();
             return self.server.regather(now);
         }
@@ -230,11 +231,12 @@ impl Inner {
         for (listing, pages) in Listing::ALL.into_iter().zip(&self.gathered.pages) {
             let is_old = self.gathered.offers.has(listing)
                 && (!lists.has(listing) || lacking.has(listing) && self.gathered.is_missing(listing));
-            let kept = old.as_ref().filter(|_| is_old).and_then(|old| old.lists().get(listing as usize).copied());
+            let kept =
+                old.as_ref().filter(|_| is_old).and_then(|old| old.lists().get(listing as usize).copied());
             let kept = kept.unwrap_or_default().iter().map(|item| item.get().as_bytes());
-            let new = pages.iter().flat_map(|page| {
-                text::elements(page, Span::new(0, page.len())).map(|item| item.of(page))
-            });
+            let new = pages
+                .iter()
+                .flat_map(|page| text::elements(page, Span::new(0, page.len())).map(|item| item.of(page)));
             let new = new.filter(|item| text::is_object(item));
             let items: Vec<&[u8]> = kept.chain(new).collect();
             hasher.write_usize(items.len());
