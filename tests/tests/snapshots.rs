@@ -151,7 +151,7 @@ fn it_goes_with_its_session() {
         if way == "close" {
             session.run(["close"]).ok();
         } else {
-            home.run(["clean", "--all"]).ok();
+            home.run(["clean", "all"]).ok();
         }
         assert!(!session.exists() && !file(&home).exists(), "{way}");
     }
@@ -241,7 +241,7 @@ fn a_server_behind_a_url_that_refuses_its_lists_harms_nothing() {
         let server = HttpServer::start(&["--era", era]);
         let home = Home::new();
         let session = home.connect_http("@s", &["--idle-timeout", "2", "--lazy"], &server);
-        server.fault("status=401 method=tools/list");
+        server.fault("status=401;on=tools/list");
         session.call("tag", &["tag=a"]).ok();
         let snapshot = saved(&home, &session);
         assert_eq!(snapshot.header.incomplete, ["tools"]);
