@@ -147,7 +147,9 @@ impl Inner {
         if first {
             self.gathered.page_of(listing).clear();
         }
-        if cursor.is_none() && text::member(line, result, "nextCursor").is_none() {
+        let goes_on =
+            text::member(line, result, "nextCursor").is_some_and(|next| text::is_string(next.of(line)));
+        if !goes_on {
             self.gathered.whole = self.gathered.whole.with(listing);
         }
         self.gathered.cursor = cursor.map(|cursor| cursor.of(line).to_vec());
@@ -249,6 +251,7 @@ impl Inner {
         let hash = hasher.finish128().as_u128();
         if earlier.is_some_and(|saved| saved.hash == hash) {
             // It changed back, or only said that it changed.
+            self.gathered.unwritten = None;
             return;
         }
         if !lacking.is_empty() {
