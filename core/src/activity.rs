@@ -116,7 +116,7 @@ static OTHER: Rule =
 /// The table but for its last row, in the order in which it is shown.
 static TABLE: [Rule; 20] = [
     Rule {
-        methods: &[Method::Status, Method::Set],
+        methods: &[Method::Status, Method::Set, Method::Snapshot],
         askers: &[Asker::Command],
         ..row(
             "`drowse` (list), `ps`, `top`, `doctor`, `stats`, `timeline`, `logs`, `config`, `set`, `servers`, \
@@ -343,6 +343,7 @@ mod tests {
                 Method::Info
                     | Method::ServerPing
                     | Method::Status
+                    | Method::Snapshot
                     | Method::Sync
                     | Method::Unsync
                     | Method::Set
@@ -385,7 +386,7 @@ mod tests {
             let rule = rule(method, Asker::Command, false);
             assert_eq!((rule.starts, rule.counts), (Starts::Yes, Counts::Yes), "{method:?}");
         }
-        for method in [Method::Status, Method::Set, Method::Close, Method::Unsync] {
+        for method in [Method::Status, Method::Set, Method::Snapshot, Method::Close, Method::Unsync] {
             let rule = rule(method, Asker::Command, false);
             assert_eq!((rule.starts, rule.counts), (Starts::No, Counts::No), "{method:?}");
         }

@@ -83,6 +83,11 @@ pub enum Inbound {
         /// The request's id.
         id: Span,
     },
+    /// `drowse/snapshot`
+    Snapshot {
+        /// The request's id.
+        id: Span,
+    },
     /// `drowse/close`
     Close {
         /// The request's id.
@@ -218,6 +223,7 @@ impl Front {
                         | Inbound::Listen { .. }
                         | Inbound::Discover { .. }
                         | Inbound::Status { .. }
+                        | Inbound::Snapshot { .. }
                         | Inbound::Close { .. }
                         | Inbound::Sync { .. }
                         | Inbound::Set { .. }
@@ -307,6 +313,7 @@ fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
     match method {
         Method::Discover => Inbound::Discover { id },
         Method::Status => Inbound::Status { id },
+        Method::Snapshot => Inbound::Snapshot { id },
         Method::Close => Inbound::Close { id },
         Method::Set => Inbound::Set { id, params: parts.params },
         Method::Sync | Method::Unsync => {

@@ -45,6 +45,7 @@ pub mod server;
 #[cfg(feature = "embassy-sync")]
 pub mod shared;
 mod skim;
+pub mod snapshot;
 pub mod span;
 pub mod splice;
 pub mod sse;

@@ -45,6 +45,8 @@ pub enum Method {
     ServerPing,
     /// `drowse/status`: how the bridge stands.
     Status,
+    /// `drowse/snapshot`: is what the server offers saved?
+    Snapshot,
     /// `drowse/sync`: keep a file equal to a resource.
     Sync,
     /// `drowse/unsync`: do so no more.
@@ -63,7 +65,7 @@ impl Method {
         Self::NAMES.into_iter().map(|(_, method)| method).chain([Self::Tasks, Self::Other])
     }
 
-    const NAMES: [(&'static str, Self); 22] = [
+    const NAMES: [(&'static str, Self); 23] = [
         ("tools/call", Self::ToolsCall),
         ("tools/list", Self::ToolsList),
         ("resources/read", Self::ResourcesRead),
@@ -82,6 +84,7 @@ impl Method {
         ("drowse/info", Self::Info),
         ("drowse/ping", Self::ServerPing),
         ("drowse/status", Self::Status),
+        ("drowse/snapshot", Self::Snapshot),
         ("drowse/sync", Self::Sync),
         ("drowse/unsync", Self::Unsync),
         ("drowse/set", Self::Set),

@@ -24,6 +24,7 @@ use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
 use crate::relay::{self, Relay};
+use crate::snapshot::{self, Gathering};
 use crate::span::Span;
 use crate::splice::RequestParts;
 use crate::tally::{Ending, Tally};
@@ -31,6 +32,7 @@ use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod counting;
 mod exchange;
+mod gathering;
 mod kept;
 mod listening;
 
@@ -48,6 +50,10 @@ mod http_tests;
 #[cfg(test)]
 #[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod listening_tests;
+
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod gathering_tests;
 
 /// How long a tree has to be gone after it was killed, before those who wait are told that it is not.
 const KILL_GRACE: Duration = Duration::from_secs(10);
@@ -73,6 +79,8 @@ pub struct Config {
     pub session_keepalive: Option<Duration>,
     /// What a request may take unless it says otherwise.
     pub allowance: Allowance,
+    /// When the server is asked what it offers, to be saved for the time when it sleeps; `None`: never.
+    pub snapshot: Option<snapshot::Limits>,
 }
 
 impl Default for Config {
@@ -86,6 +94,7 @@ impl Default for Config {
             keepalive: None,
             session_keepalive: None,
             allowance: Allowance { quiet: Duration::from_secs(300), total: Duration::from_secs(3600) },
+            snapshot: None,
         }
     }
 }
@@ -121,6 +130,8 @@ pub struct Server<S, R = [relay::Slot; 0]> {
     lifecycle: Lifecycle,
     link: Link<S>,
     relay: Relay<R>,
+    /// What it offers.
+    gathering: Gathering,
     /// The idle deadline is deferred for those who listen.
     deferred: bool,
     /// It is to retire as soon as everybody who listens was told.
@@ -181,6 +192,7 @@ where
         };
         Self {
             relay: Relay::new(heard, config.allowance.quiet, overlap),
+            gathering: Gathering::new(config.snapshot),
             deferred: false,
             retiring: false,
             config,
@@ -559,6 +571,9 @@ where
             Carried::Question(_) | Carried::Request(_) => wire,
             _ => u64::from(OWN_INDEX),
         };
+        if self.is_gathered_quietly(carried, wire, verdict) {
+            return self.settle();
+        }
         match verdict {
             Verdict::Done => {
                 self.heard();
@@ -639,6 +654,7 @@ where
             self.negotiation.as_ref().is_some_and(|negotiation| negotiation.awaits(question_of(wire), wire))
                 || self.keepalive.is_asked()
                 || self.relay.awaits(wire)
+                || self.gathering.awaits(wire)
         } else {
             self.link.awaits(wire)
         }
@@ -655,6 +671,7 @@ where
             self.lifecycle.handle_silent();
         }
         self.relay.handle_timeout(now);
+        self.gathering.note_busy(now, self.lifecycle.in_flight() > 0);
         self.lifecycle.handle_timeout(now);
         if self.gone_by.is_some_and(|at| now >= at) {
             self.link.fail_queued(Cause::Unkillable);
@@ -677,6 +694,7 @@ where
             table.set(Reason::Killed, at);
         }
         self.relay.timetable(&mut table);
+        self.gathering.timetable(&mut table);
         self.lifecycle.timetable(&mut table);
         table
     }
@@ -700,6 +718,9 @@ where
         // What is going to be ended is told before its input is closed.
         if let Some(wire) = self.relay.poll_cancelled() {
             return Some(self.cancel_relayed(wire));
+        }
+        if let Some(action) = self.poll_abandoned() {
+            return Some(action);
         }
         while let Some((id, timed_out)) = self.link.poll_cancelled() {
             // A modern server takes the end of the exchange for that (basic/transports/streamable-http, Cancellation), and
@@ -800,7 +821,7 @@ where
             self.own = self.own.wrapping_add(1);
             return Some(Action::SendOwn(alive_question(id, revision)));
         }
-        None
+        self.poll_gathering()
     }
 
     fn poll_negotiation(&mut self) -> Option<Own> {
@@ -829,9 +850,16 @@ where
 
     fn handle_own_answer(&mut self, frame: &[u8], wire: u64, message: &Message) -> Outcome {
         let Some(negotiation) = &mut self.negotiation else {
+            if self.gathering.awaits(wire) {
+                let page = self.gathering.handle_answer(self.now, wire, frame, message);
+                return page.map_or(Outcome::Ignored(Ignored::Internal), Outcome::Listed);
+            }
             return self.handle_relayed(frame, wire, message);
         };
         let heard = negotiation.handle_answer(self.now, question_of(wire), frame, message);
+        if let Heard::Handshake(span) = heard {
+            self.gathering.handle_offers(snapshot::Listings::offered(frame, span));
+        }
         self.settle();
         match heard {
             Heard::Handshake(span) => {
@@ -849,6 +877,7 @@ where
             negotiation.handle_invalid_answer(self.now, question_of(wire), wire);
             self.settle();
         } else {
+            self.gathering.handle_failed(self.now, wire);
             self.relay.handle_broken(self.now, wire);
         }
     }
@@ -864,6 +893,7 @@ where
     fn lose(&mut self) {
         self.link.handle_lost();
         self.relay.handle_lost();
+        self.gathering.handle_lost();
         self.revision = None;
         if let Some(negotiation) = &mut self.negotiation {
             negotiation.handle_end();
@@ -888,6 +918,7 @@ where
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
                     self.relay.handle_ready(revision.era());
+                    self.gathering.handle_ready(self.now);
                 }
             } else if let Some(error) = negotiation.failure() {
                 let again = error == NegotiationError::Ended
@@ -910,6 +941,7 @@ where
         if self.lifecycle.is_stopping() {
             self.negotiation = None;
             self.relay.handle_leaving();
+            self.gathering.handle_leaving();
             // Over HTTP every exchange that is under way has an end of its own.
             if self.revision.is_some() && !self.is_http() {
                 self.revision = None;

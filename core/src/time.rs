@@ -108,10 +108,12 @@ pub enum Reason {
     Relisten,
     /// The older of two streams of announcements is closed.
     Overlap,
+    /// The server is asked what it offers, or has to answer that.
+    Snapshot,
 }
 
 impl Reason {
-    const COUNT: usize = 14;
+    const COUNT: usize = 15;
     const ALL: [Self; Self::COUNT] = [
         Self::Connect,
         Self::Hedge,
@@ -127,6 +129,7 @@ impl Reason {
         Self::Subscribe,
         Self::Relisten,
         Self::Overlap,
+        Self::Snapshot,
     ];
 }
 

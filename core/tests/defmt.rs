@@ -19,6 +19,7 @@ use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
 use drowse_core::relay::Step;
 use drowse_core::server::{Action, Ignored, Outcome, Refusal, StartError};
+use drowse_core::snapshot::{self, Listings};
 use drowse_core::span::Span;
 use drowse_core::time::{Instant, Reason};
 
@@ -91,6 +92,7 @@ fn actions_are_logged() {
         Action::OpenOldStream,
         Action::Relay(Step::Cancel { wire: 1 }),
         Action::Relay(Step::Cancel { wire: 2 }),
+        Action::Snapshot(snapshot::Step::Gathered { lists: Listings::NONE, lacking: Listings::NONE }),
     );
 }
 

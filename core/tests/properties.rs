@@ -287,6 +287,7 @@ fn config() -> impl Strategy<Value = Config> {
             keepalive: keepalive.map(Duration::from_secs),
             session_keepalive: Some(Duration::from_secs(30)),
             allowance: Allowance { quiet: Duration::from_secs(10), total: Duration::from_secs(30) },
+            snapshot: None,
         },
     )
 }

@@ -357,7 +357,8 @@ impl Adapter {
                     Err(_) => self.put(now, Input::Cancel(key)),
                 }
             }
-            Action::Relay(_) => {}
+            // What is not asked for is not saved.
+            Action::Relay(_) | Action::Snapshot(_) => {}
             // Who is connected would be told.
             Action::Renewed => {
                 board::act(Do::Noticed, 0);
@@ -479,6 +480,7 @@ impl Desk {
             Outcome::Updated { .. }
             | Outcome::Acknowledged { .. }
             | Outcome::Unheard { .. }
+            | Outcome::Listed(_)
             | Outcome::Batch(_)
             | Outcome::Ignored(_) => {
                 board::act(Do::Noticed, 0);

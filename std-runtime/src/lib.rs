@@ -10,6 +10,7 @@ pub mod defaults;
 pub mod expand;
 mod fault;
 pub mod home;
+pub mod identity;
 pub mod import;
 pub mod input;
 pub mod life;

@@ -100,8 +100,8 @@ pub struct SessionRecord {
     /// The files that its bridge keeps equal to resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<FileSync>,
-    /// What it runs and with which credentials, as a hash: what is known of its server holds only for that. Empty: not
-    /// said yet.
+    /// What it runs and with which credentials, as a hash ([`crate::identity`]): what is known of its server holds only
+    /// for that. Empty: not said yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
     /// When the session was made, in milliseconds since 1970.

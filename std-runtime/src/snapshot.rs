@@ -46,6 +46,9 @@ pub struct Header {
     /// What it wants a model to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// The lists that are not whole, by their names here: the server did not tell them to their end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
 }
 
 /// What a server offers. A list that it does not have is empty.
@@ -63,33 +66,68 @@ pub struct Snapshot {
     pub resource_templates: Vec<Box<RawValue>>,
 }
 
+/// The names of the lists, in the order in which they come.
+pub const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];
+
 impl Snapshot {
+    /// The lists, in the order of [`LISTS`].
+    #[must_use]
+    pub fn lists(&self) -> [&[Box<RawValue>]; 4] {
+        [&self.tools, &self.prompts, &self.resources, &self.resource_templates]
+    }
+
+    /// Reads a file's content; `None` if this build cannot use it.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        read::of_bytes(bytes).ok()
+    }
+
     /// The file's content.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let mut layout = Layout::new(&self.header);
+        for list in self.lists() {
+            layout.list(list.iter().map(|item| item.get().as_bytes()));
+        }
+        layout.finish()
+    }
+}
+
+/// Lays a snapshot out, item by item.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    bytes: Vec<u8>,
+    lists: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(header: &Header) -> Self {
         // A header of strings, numbers and JSON that was read before cannot fail to be written.
-        let mut bytes = serde_json::to_vec(&self.header).unwrap_or_else(|_| b"{}".to_vec());
+        let mut bytes = serde_json::to_vec(header).unwrap_or_else(|_| b"{}".to_vec());
         bytes.pop();
         lay_out_on_one_line(&mut bytes, 0);
-        for (name, list) in [
-            ("tools", &self.tools),
-            ("prompts", &self.prompts),
-            ("resources", &self.resources),
-            ("resourceTemplates", &self.resource_templates),
-        ] {
-            bytes.extend_from_slice(b",\n\"");
-            bytes.extend_from_slice(name.as_bytes());
-            bytes.extend_from_slice(b"\":[");
-            for (index, item) in list.iter().enumerate() {
-                bytes.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
-                let start = bytes.len();
-                bytes.extend_from_slice(item.get().as_bytes());
-                lay_out_on_one_line(&mut bytes, start);
-            }
-            bytes.extend_from_slice(b"\n]");
+        Self { bytes, lists: 0 }
+    }
+
+    /// The next list of [`LISTS`]; each item is an object.
+    pub(crate) fn list<'a>(&mut self, items: impl Iterator<Item = &'a [u8]>) {
+        let Some(name) = LISTS.get(self.lists) else { return };
+        self.lists += 1;
+        self.bytes.extend_from_slice(b",\n\"");
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b"\":[");
+        for (index, item) in items.enumerate() {
+            self.bytes.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(item);
+            lay_out_on_one_line(&mut self.bytes, start);
         }
-        bytes.extend_from_slice(b"}\n");
-        bytes
+        self.bytes.extend_from_slice(b"\n]");
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.bytes.extend_from_slice(b"}\n");
+        self.bytes
     }
 }
 
@@ -105,7 +143,12 @@ fn lay_out_on_one_line(bytes: &mut [u8], from: usize) {
 /// # Errors
 /// If the file system refuses. The old one is then untouched.
 pub fn write(home: &Home, name: &SessionName, snapshot: &Snapshot) -> Result<(), HomeError> {
-    record::replace(&home.snapshot_file(name), &snapshot.to_bytes(), Durability::Lazy)
+    write_bytes(home, name, &snapshot.to_bytes())
+}
+
+/// The same, once it is laid out.
+pub(crate) fn write_bytes(home: &Home, name: &SessionName, bytes: &[u8]) -> Result<(), HomeError> {
+    record::replace(&home.snapshot_file(name), bytes, Durability::Lazy)
 }
 
 #[cfg(test)]
@@ -129,6 +172,7 @@ mod tests {
                 server_info: Some(raw("{\n\"name\":\"s\"}")),
                 capabilities: None,
                 instructions: Some("two\nlines".into()),
+                incomplete: vec![],
             },
             tools: vec![raw("{\"name\" :\r\n \"a\"}"), raw(r#"{"name":"b","n":1e400}"#)],
             prompts: vec![],
@@ -154,5 +198,47 @@ mod tests {
                 r#"]}"#,
             ]
         );
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_what_is_damaged_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::new(directory.path().join("h"), None);
+        home.prepare().unwrap();
+        let name = SessionName::new("x").unwrap();
+        record::make_directory(&home, &name).unwrap();
+        assert!(read(&home, &name).unwrap().is_none());
+        let header = Header {
+            schema: SCHEMA,
+            identity: "i".into(),
+            taken: 5,
+            generation: 2,
+            era: "legacy".into(),
+            protocol_version: "2025-11-25".into(),
+            server_info: Some(raw(r#"{"name":"s"}"#)),
+            capabilities: None,
+            instructions: None,
+            incomplete: vec!["prompts".into()],
+        };
+        let lists = (vec![raw(r#"{"name":"a"}"#)], vec![], vec![], vec![raw(r#"{"uriTemplate":"t{x}"}"#)]);
+        let (tools, prompts, resources, resource_templates) = lists;
+        let snapshot = Snapshot { header, tools, prompts, resources, resource_templates };
+        write(&home, &name, &snapshot).unwrap();
+        let path = home.snapshot_file(&name);
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+        let back = read(&home, &name).unwrap().unwrap();
+        assert_eq!(back.to_bytes(), snapshot.to_bytes());
+        assert_eq!(back.header.incomplete, ["prompts"]);
+        let text = String::from_utf8(snapshot.to_bytes()).unwrap();
+        let newer = text.replacen("\"schema\":1", "\"schema\":2", 1);
+        for damaged in ["", "{", "[]", "null", text.get(..text.len() / 2).unwrap(), newer.as_str()] {
+            std::fs::write(&path, damaged).unwrap();
+            assert!(read(&home, &name).is_err(), "{damaged}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(read(&home, &name).is_err());
+        assert!(write(&home, &name, &snapshot).is_err());
     }
 }

@@ -34,6 +34,9 @@ pub const METHOD_PING: &str = "drowse/ping";
 pub const METHOD_STATUS: &str = "drowse/status";
 /// Keeps the server otherwise from now on, params [`Keep`]. Neither starts nor counts.
 pub const METHOD_SET: &str = "drowse/set";
+/// Whether what the server offers is saved in the session's snapshot; the answer may come when it is. Neither starts nor
+/// counts.
+pub const METHOD_SNAPSHOT: &str = "drowse/snapshot";
 /// Ends the server's tree and then the bridge. Neither starts nor counts.
 pub const METHOD_CLOSE: &str = "drowse/close";
 /// Keeps a file equal to a resource, params [`FileSync`]; answered when it is so for the first time. Starts a sleeping
@@ -183,6 +186,24 @@ pub struct Tally {
     pub max_ms: Option<f64>,
     /// All of them.
     pub latency: Latency,
+}
+
+/// Result of [`METHOD_SNAPSHOT`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotStatus {
+    /// The generation whose offers are in the session's snapshot, all that were to be gathered, if they are.
+    #[serde(default)]
+    pub generation: Option<u64>,
+    /// When they were complete, in milliseconds since 1970.
+    #[serde(default)]
+    pub taken: Option<u64>,
+    /// The lists of them that could not be read to their end.
+    #[serde(default)]
+    pub incomplete: Vec<String>,
+    /// Why there is none of the server that runs, or ran last.
+    #[serde(default)]
+    pub why: Option<String>,
 }
 
 /// A file that is kept equal to a resource.
@@ -426,6 +447,9 @@ pub struct BridgeConfig {
     /// The files to keep equal to resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<FileSync>,
+    /// What is run and with which credentials, as a hash: see [`crate::identity`].
+    #[serde(default)]
+    pub identity: String,
     /// Whether the server ended the last generation's session.
     #[serde(default)]
     pub expired: bool,

@@ -68,6 +68,7 @@ mod matrix {
     mod questions;
     mod requests;
     mod settings;
+    mod snapshots;
     mod states;
     mod stopping;
     mod subscriptions;

@@ -28,7 +28,7 @@ pub use home::Home;
 pub use http::HttpServer;
 pub use program::{drowse, fixture};
 pub use run::{Run, Running};
-pub use session::{Session, wait_until_gone};
+pub use session::{GATHERED, Session, wait_until_gone};
 pub use socket::{Socket, failure};
 pub use survey::{Watch, belonging_to};
 pub use terminal::Terminal;

@@ -35,6 +35,7 @@ mod search {
                 server_info: Some(raw(&serde_json::json!({"name": "kept", "version": "1"}))),
                 capabilities: Some(raw(&serde_json::json!({"tools": {}}))),
                 instructions: None,
+                incomplete: Vec::new(),
             },
             tools: tools.iter().map(raw).collect(),
             prompts: Vec::new(),

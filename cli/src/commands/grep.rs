@@ -1,7 +1,9 @@
 //! `grep`: what servers offer, found by a word of it. All sessions are searched as they are on disk; a session that is
 //! named is woken and asked.
 
-use drowse_runtime::caller::{Listed, Sessions};
+use std::time::{Duration, Instant};
+
+use drowse_runtime::caller::{Listed, Sessions, Wait};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{SessionRecord, now_ms};
 use drowse_runtime::snapshot::{self, Header, Hit, Job, Kind, Pattern, Searched};
@@ -19,6 +21,8 @@ use crate::render::found::{self, Found};
 use crate::render::server::Info;
 use crate::result;
 
+/// Bridges that are still asking their servers are waited for that long, all together.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How many sessions are named that were not searched.
 const MAX_NAMED: usize = 5;
 /// JSON-RPC: no such method, which is how a server says that it has nothing of a kind.
@@ -79,10 +83,11 @@ fn everywhere(
         .collect();
     let searched = snapshot::search(sessions.home(), &jobs, pattern, wanted.scope, wanted.limit);
     let (mut found, mut missing) = (Vec::new(), Vec::new());
+    let until = Instant::now() + PATIENCE;
     for (((session, _), job), searched) in known.iter().zip(&jobs).zip(searched) {
         let searched = match searched {
             Ok(Searched::NotNeeded) => continue,
-            searched if is_behind(session, &searched) && complete(&sessions, &session.name) => {
+            searched if is_behind(session, &searched) && complete(&sessions, &session.name, until) => {
                 let again = snapshot::search(sessions.home(), &[*job], pattern, wanted.scope, wanted.limit);
                 again.into_iter().next().unwrap_or(searched)
             }
@@ -125,10 +130,10 @@ fn is_behind(session: &Listed, searched: &Result<Searched, snapshot::SnapshotErr
         }
 }
 
-/// Lets the bridge of a session that is awake complete its snapshot; whether it did. No bridge of this release can be
-/// asked: what is there is used.
-fn complete(_sessions: &Sessions, _session: &SessionName) -> bool {
-    false
+/// Lets the bridge of a session that is awake complete its snapshot; whether it did.
+fn complete(sessions: &Sessions, session: &SessionName, until: Instant) -> bool {
+    let status = sessions.snapshot(session, Wait { deadline: Some(until), interrupt: None });
+    status.is_ok_and(|status| status.is_some_and(|status| status.generation.is_some()))
 }
 
 /// What is said of sessions that have no snapshot.

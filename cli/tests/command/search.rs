@@ -53,6 +53,7 @@ fn home_with(tools: &[serde_json::Value]) -> Home {
         server_info: None,
         capabilities: None,
         instructions: None,
+        incomplete: Vec::new(),
     };
     let tools = tools.iter().map(|tool| RawValue::from_string(tool.to_string()).unwrap()).collect();
     let lists = (Vec::new(), Vec::new(), Vec::new());

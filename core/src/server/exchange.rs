@@ -7,6 +7,7 @@ use crate::link::{Allowance, Failure, Key};
 use crate::message::Own;
 use crate::method::Method;
 use crate::relay;
+use crate::snapshot;
 use crate::span::Span;
 use crate::splice::RequestParts;
 
@@ -86,6 +87,8 @@ pub enum Action {
     Kill,
     /// Say something to a client that listens, or to the server on behalf of those who do.
     Relay(relay::Step),
+    /// Ask the server what it offers, or save what it said.
+    Snapshot(snapshot::Step),
     /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
     Renewed,
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
@@ -146,6 +149,8 @@ pub enum Outcome {
         /// The error object.
         error: Span,
     },
+    /// A page of what the server offers, that [`snapshot::Step::Ask`] asked for: keep what is in it.
+    Listed(snapshot::Page),
     /// A notification of the server.
     Notification {
         /// Its method.

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::relay::wire::{ACKNOWLEDGED, UPDATED, cancelled, subscription};
 use crate::relay::{Answered, Filter, Full, List, Listener, Lists, Relay, Step, Uri};
+use crate::snapshot::Listings;
 
 impl<S, R> Server<S, R>
 where
@@ -92,6 +93,7 @@ where
         let wire = subscription(frame, params);
         if let Some(list) = List::of_notification(method) {
             self.relay.handle_list_changed(wire, list);
+            self.gathering.handle_changed(self.now, Listings::changed(list));
         } else if json::str_eq(method, UPDATED) {
             let uri = json::member(frame, params?, "uri").filter(|uri| json::is_string(uri.of(frame)))?;
             return Some(Outcome::Updated { uri, wire });

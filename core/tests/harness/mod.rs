@@ -551,6 +551,7 @@ impl World {
                 Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::Relay(step) => panic!("{step:?}, though nobody listens"),
+                Action::Snapshot(step) => panic!("{step:?}, though nothing is saved"),
                 Action::AnswerLevel { key } => self.conclude(key, Fate::Answered(json!({}))),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => {
@@ -656,6 +657,7 @@ impl World {
             | Outcome::Updated { .. }
             | Outcome::Acknowledged { .. }
             | Outcome::Unheard { .. }
+            | Outcome::Listed(_)
             | Outcome::Asked(_)
             | Outcome::Notification { .. }
             | Outcome::Batch(_)

@@ -13,6 +13,7 @@ use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::tally::{Counts, Histogram};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::snapshot::Snapshot;
 use crate::wire::Kind;
 
 /// A future on the bridge's one thread.
@@ -180,6 +181,13 @@ pub trait Host {
     fn note(&mut self, text: &str);
     /// Takes a log message of the server, for the session's log: one line.
     fn server_log(&mut self, text: &str);
+    /// Replaces the session's snapshot by this document.
+    ///
+    /// # Errors
+    /// If it could not be written. The old one is then untouched.
+    fn save(&mut self, document: &[u8]) -> io::Result<()>;
+    /// The session's snapshot, if there is one that can be used.
+    fn saved(&mut self) -> Option<Snapshot>;
     /// The first start of this process succeeded or failed. Called once.
     fn started(&mut self, outcome: Result<(), &StartFailure>);
     /// Nobody is connected and nothing is in flight: it may be long until something happens.

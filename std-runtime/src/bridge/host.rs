@@ -15,6 +15,7 @@ use crate::life::{self, Line};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, TreeControl};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
+use crate::snapshot::{self, Snapshot};
 use crate::sys;
 use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 
@@ -193,6 +194,15 @@ impl Host for BridgeHost {
         if let Some(log) = &mut self.log {
             let _ = log.server(text.as_bytes());
         }
+    }
+
+    fn save(&mut self, document: &[u8]) -> io::Result<()> {
+        snapshot::write_bytes(&self.home, &self.name, document).map_err(io::Error::other)
+    }
+
+    fn saved(&mut self) -> Option<Snapshot> {
+        // Whatever is wrong with it: the next one takes its place.
+        snapshot::read(&self.home, &self.name).ok().flatten()
     }
 
     fn quiet(&mut self) {

@@ -13,6 +13,7 @@ mod questions;
 mod relay;
 mod remote;
 mod settings;
+mod snapshot;
 mod streams;
 mod sync;
 mod tasks;
@@ -60,6 +61,7 @@ use marked::{Marked, OURS};
 use questions::Questions;
 use relay::{Listeners, Machine};
 use remote::{Post, Remote};
+use snapshot::Gathered;
 use sync::Syncs;
 use tasks::Pending;
 
@@ -95,6 +97,8 @@ pub struct HubConfig {
     pub now_micros: u64,
     /// The server ended the last generation's session.
     pub expired: bool,
+    /// What is run and with which credentials, as a hash: what is saved of the server holds for that.
+    pub identity: String,
     /// How much of the server's log is wanted.
     pub log_level: Option<Level>,
     /// What a legacy server may ask its client for.
@@ -153,6 +157,8 @@ struct Inner {
     syncs: Syncs,
     /// What of its life is not written down yet.
     chronicle: Chronicle,
+    /// What the server offers, until it is saved.
+    gathered: Gathered,
     /// Requests that were accepted so far.
     order: u64,
     /// How often a session that the server had ended was replaced, and of which the last caller was told.
@@ -312,6 +318,7 @@ impl Hub {
             listeners: Listeners::new(),
             syncs: Syncs::default(),
             chronicle: Chronicle::default(),
+            gathered: Gathered::default(),
             order: 0,
             renewals: 0,
             told: 0,
@@ -467,6 +474,7 @@ impl Hub {
                     inner.tasks.handle_lost();
                 }
                 inner.drive_tasks(now);
+                self.tell_of_snapshot(inner, now);
                 if self.drive_questions(inner, now) {
                     continue;
                 }
@@ -497,6 +505,7 @@ impl Hub {
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
                 Action::Relay(step) => self.relay(inner, step),
+                Action::Snapshot(step) => self.snapshot(inner, step),
                 Action::AnswerInfo { key } => self.answer_info(inner, key),
                 Action::AnswerLevel { key } => {
                     inner.answer_level(key);
@@ -601,7 +610,13 @@ impl Hub {
         let persisted = inner.host.persist(&facts);
         inner.chronicle(now, record);
         match persisted {
-            Ok(()) => inner.server.handle_persisted(now),
+            Ok(()) => {
+                inner.server.handle_persisted(now);
+                if record.state == PublicState::Idle && !record.ended {
+                    // D1. A kill from here on leaves a session that sleeps.
+                    inner.save_before_sleep();
+                }
+            }
             Err(error) => {
                 inner.host.note(&format!("the state could not be written: {error}"));
                 inner.server.handle_persist_failed(now);
@@ -616,6 +631,7 @@ impl Hub {
     fn spawn(&self, inner: &mut Inner, now: Instant, generation: u64) {
         inner.questions.handle_started(generation);
         inner.cache.clear();
+        inner.gathered.handle_started();
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));
@@ -664,6 +680,7 @@ impl Hub {
     fn retire(&self, inner: &mut Inner) {
         inner.retired = true;
         inner.end_chronicle();
+        self.tell_of_snapshot(inner, self.now());
         for (connection, id) in std::mem::take(&mut inner.closers) {
             inner.reply(connection, &id, &[b"{}"]);
         }
@@ -718,7 +735,8 @@ impl Inner {
 
     fn next_timeout(&self) -> Option<Instant> {
         let server = self.server.poll_timeout().map(|(at, _)| at);
-        [server, self.questions.poll_timeout(), self.tasks.poll_timeout()].into_iter().flatten().min()
+        let ours = [self.questions.poll_timeout(), self.tasks.poll_timeout(), self.gathered.poll_timeout()];
+        ours.into_iter().chain([server]).flatten().min()
     }
 
     fn keep(&mut self, key: Key, payload: Payload) {

@@ -25,6 +25,7 @@ use drowse_core::era::{Pin, Revision};
 use drowse_core::logging::Level;
 use drowse_core::negotiate::Limits;
 use drowse_core::server;
+use drowse_core::snapshot;
 use drowse_core::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -227,6 +228,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
             } else {
                 server::Transport::Stream
             },
+            snapshot: Some(snapshot::Limits::default()),
             ..server::Config::default()
         }
         .with(settings::kept(&config.settings())),
@@ -246,6 +248,7 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
         },
         roots: config.roots.clone(),
         expired: config.expired,
+        identity: config.identity.clone(),
         log_level: config.log_level.as_deref().and_then(Level::from_name),
         now_micros: crate::record::now_ms().saturating_mul(1000),
     }

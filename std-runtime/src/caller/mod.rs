@@ -18,6 +18,7 @@ mod message;
 mod pin;
 mod poll;
 mod settings;
+mod snapshot;
 mod start;
 mod subscription;
 mod sync;

@@ -12,6 +12,7 @@ use super::{Pin, Wanted, WantedTarget};
 use crate::config::{ConfigError, ConfigFile, Entry, Transport, is_variable};
 use crate::credential::Credentials;
 use crate::expand::{expand, variables};
+use crate::identity;
 use crate::record::{SCHEMA, SessionRecord, Setting, Settings, Target, now_ms};
 use crate::remote::{
     Header, check_certificates, check_header_name, check_proxy, complete_url, header_value, is_same_url,
@@ -98,6 +99,14 @@ pub(super) struct Pinned {
     pub(super) credentials: Credentials,
 }
 
+impl Pinned {
+    /// With the identity of what is in it.
+    fn identified(mut self) -> Self {
+        self.record.identity = identity::of(&self.record, &self.credentials);
+        self
+    }
+}
+
 /// The records of a session that does not exist yet.
 pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallError> {
     let mut credentials = Credentials { ambient: wanted.environment.ambient(), ..Credentials::default() };
@@ -136,7 +145,7 @@ pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallEr
     record.settings = record.wanted(defaults);
     suits(&record, wanted)?;
     add_headers(&mut record, &mut credentials, &wanted.headers)?;
-    Ok(Pinned { record, credentials })
+    Ok(Pinned { record, credentials }.identified())
 }
 
 /// The records of a session as its entry has them now. What was pinned stays; new variables of the entry get
@@ -150,7 +159,7 @@ pub(super) fn pin_again(
     let mut again = Pinned { record: record.clone(), credentials: credentials.clone() };
     take_entry(&mut again.record, &mut again.credentials, environment)?;
     again.record.settings = again.record.wanted(defaults);
-    Ok(again)
+    Ok(again.identified())
 }
 
 /// The same session with the settings and variables that are given now, and no others changed.
@@ -168,7 +177,7 @@ pub(super) fn change(
     add_pins(&mut credentials, &wanted.pins, &wanted.environment)?;
     record.pins = credentials.pins.keys().cloned().collect();
     add_headers(&mut record, &mut credentials, &wanted.headers)?;
-    Ok(Pinned { record, credentials })
+    Ok(Pinned { record, credentials }.identified())
 }
 
 /// Where it is said what a wanted session runs, as its record has it.

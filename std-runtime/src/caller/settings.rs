@@ -11,8 +11,11 @@ use super::link::Greeting;
 use super::pin::usable;
 use super::{Caller, Request, Sessions};
 use crate::config::ConfigError;
+use crate::credential;
 use crate::defaults::UserDefaults;
 use crate::home::SessionName;
+use crate::identity;
+use crate::life;
 use crate::record::{self, SessionRecord, Setting, Settings};
 use crate::wait::Wait;
 use crate::wire::{BridgeSettings, Keep, METHOD_SET};
@@ -58,6 +61,12 @@ pub struct Changed {
     pub changed: Vec<Setting>,
     /// Whether the bridge goes by those that it can change.
     pub heard: Heard,
+}
+
+/// What was changed, for the session's life.
+fn names(changes: &[Change]) -> String {
+    let names: Vec<&str> = changes.iter().map(|change| change.setting().name()).collect();
+    names.join(", ")
 }
 
 impl Sessions {
@@ -115,8 +124,13 @@ impl Sessions {
             change.setting().copy(&wanted, &mut record.settings);
         }
         let changed: Vec<Setting> = Setting::differing(&old.settings, &record.settings).collect();
+        if changed.contains(&Setting::McpVersion) {
+            let credentials = credential::read(&self.home, name)?.unwrap_or_default();
+            record.identity = identity::of(&record, &credentials);
+        }
         if record != old {
             record::write_session(&self.home, name, &record)?;
+            life::note(&self.home, name, "set", Some(&names(changes)));
         }
         let level = changed.contains(&Setting::LogLevel).then(|| record.settings.log_level.clone());
         // Told even where nothing differs: whoever set it before may have been killed before it told.

@@ -22,6 +22,7 @@ use crate::credential::Credentials;
 use crate::expand::{ExpandError, expand};
 use crate::fault;
 use crate::home::{Home, HomeError, SessionName};
+use crate::identity;
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
 use crate::record::{SessionRecord, State, StateRecord};
@@ -304,6 +305,7 @@ pub(super) fn bridge_config(
         era: known.and_then(|known| known.era.clone()),
         crashes: known.map(|known| known.crashes.clone()).unwrap_or_default(),
         syncs: record.syncs.clone(),
+        identity: identity::of(record, credentials),
         expired: known.is_some_and(|known| known.state == State::Expired),
     })
 }

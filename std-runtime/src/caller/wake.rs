@@ -19,9 +19,10 @@ use super::Sessions;
 use super::error::CallError;
 use super::link::{Cut, Greeting, Link, Unanswered, greet};
 use super::start::{Report, Started, bridge_config, start};
-use crate::credential;
+use crate::credential::{self, Credentials};
 use crate::fault;
 use crate::home::{HomeError, SessionName};
+use crate::identity;
 use crate::lock::{self, Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
 use crate::record::{self, RecordError, SessionRecord, Settings, State, StateRecord, now_ms};
@@ -326,6 +327,7 @@ impl Sessions {
         may_start(name, &record.settings, known.as_ref(), now_ms())?;
         // C6.
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
+        self.identify(name, record, &credentials);
         let config =
             bridge_config(&self.home, name, record, &credentials, known.as_ref()).map_err(CallError::from)?;
         let limit = Instant::now() + patience_with_a_starter(&record.settings);
@@ -335,6 +337,18 @@ impl Sessions {
             Report::Failed { error, bridge } | Report::Cut { error, bridge } => {
                 Err(NotMet { error, bridge: Some(Box::new(bridge)) })
             }
+        }
+    }
+
+    /// A record that was written before there were identities, or by hand, gets the one that its bridge will have.
+    fn identify(&self, name: &SessionName, record: &SessionRecord, credentials: &Credentials) {
+        let identity = identity::of(record, credentials);
+        if record.identity != identity
+            // Not what somebody else changed since.
+            && record::read_session(&self.home, name).is_ok_and(|now| now.as_ref() == Some(record))
+        {
+            // Without it only what is known of a sleeping server is not used.
+            let _ = record::write_session(&self.home, name, &SessionRecord { identity, ..record.clone() });
         }
     }
 

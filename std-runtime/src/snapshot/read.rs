@@ -73,16 +73,21 @@ pub fn read(home: &Home, name: &SessionName) -> Result<Option<Snapshot>, Snapsho
     let path = home.snapshot_file(name);
     let mut buffer = Buffer::default();
     let Some(bytes) = buffer.fill(&path, name)? else { return Ok(None) };
-    let header = header(bytes).map_err(|defect| defect.of(&path, name))?;
-    let lists = Lists::read(bytes).map_err(|defect| defect.of(&path, name))?;
+    of_bytes(bytes).map(Some).map_err(|defect| defect.of(&path, name))
+}
+
+/// The same of a file's content.
+pub(super) fn of_bytes(bytes: &[u8]) -> Result<Snapshot, Defect> {
+    let header = header(bytes)?;
+    let lists = Lists::read(bytes)?;
     let owned = |list: Vec<&RawValue>| list.into_iter().map(ToOwned::to_owned).collect();
-    Ok(Some(Snapshot {
+    Ok(Snapshot {
         header,
         tools: owned(lists.tools),
         prompts: owned(lists.prompts),
         resources: owned(lists.resources),
         resource_templates: owned(lists.resource_templates),
-    }))
+    })
 }
 
 /// Room for one file after another.

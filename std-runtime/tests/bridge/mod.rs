@@ -18,15 +18,17 @@ use drowse_core::era::Era;
 use drowse_core::lifecycle::{self, Exit, PublicState};
 use drowse_core::negotiate::Limits;
 use drowse_core::server::{Config, Transport};
+use drowse_core::snapshot;
 use drowse_runtime::bridge::{
     Backend, Control, Facts, Host, Hub, HubConfig, LocalFuture, Moment, Process, StartFailure,
 };
+use drowse_runtime::snapshot::Snapshot;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use caller::{Caller, failure};
-pub(crate) use server::{MEMORY, Script};
+pub(crate) use server::{ListFault, MEMORY, Script};
 pub(crate) use site::{Respond, Seen, Site};
 
 /// What kind of server it is, and how it is reached.
@@ -117,6 +119,10 @@ struct Shared {
     disk_full: Cell<bool>,
     life: RefCell<Vec<(Duration, Moment)>>,
     logged: RefCell<Vec<String>>,
+    /// Every snapshot that was saved, and what the file holds.
+    saved: RefCell<Vec<(Duration, Value)>>,
+    file: RefCell<Option<Vec<u8>>>,
+    toolset: Cell<usize>,
     changed: Notify,
 }
 
@@ -134,6 +140,9 @@ impl Stage {
             disk_full: Cell::default(),
             life: RefCell::default(),
             logged: RefCell::default(),
+            saved: RefCell::default(),
+            file: RefCell::default(),
+            toolset: Cell::default(),
             changed: Notify::new(),
         }))
     }
@@ -162,6 +171,7 @@ impl Stage {
             roots: Vec::new(),
             syncs: Vec::new(),
             expired: false,
+            identity: "staged".into(),
             log_level: None,
             // A real one starts with the time of day; it only has to be later than the last one's.
             now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),
@@ -173,6 +183,7 @@ impl Stage {
             config.server.limits = Limits { hedge: None, ..config.server.limits };
             config.server.session_keepalive = config.server.session_keepalive.or(config.server.keepalive);
         }
+        config.server.snapshot = Some(snapshot::Limits::default());
         change(&mut config);
         let hub = Hub::new(config, Box::new(self.clone()));
         hub.start();
@@ -281,6 +292,38 @@ impl Stage {
         self.0.notes.borrow().clone()
     }
 
+    /// Waits until what the server offers is saved, and says when that was: from then on drowse asks it nothing by
+    /// itself, unless it says that something changed.
+    pub(crate) async fn saved(&self) -> Duration {
+        self.until(|stage| !stage.snapshots().is_empty()).await;
+        self.snapshots().last().map_or(Duration::ZERO, |(at, _)| *at)
+    }
+
+    /// The snapshots that were saved, and when.
+    pub(crate) fn snapshots(&self) -> Vec<(Duration, Value)> {
+        self.0.saved.borrow().clone()
+    }
+
+    /// Puts something else in the snapshot's place.
+    pub(crate) fn replace_snapshot(&self, file: Option<Vec<u8>>) {
+        *self.0.file.borrow_mut() = file;
+    }
+
+    /// The server's tools are others from now on, of which it says nothing.
+    pub(crate) fn change_tools(&self) {
+        self.0.toolset.set(self.toolset() + 1);
+    }
+
+    /// Which tools the server has.
+    pub(crate) fn toolset(&self) -> usize {
+        self.0.toolset.get()
+    }
+
+    /// The file of the snapshot.
+    pub(crate) fn snapshot_file(&self) -> Option<Vec<u8>> {
+        self.0.file.borrow().clone()
+    }
+
     /// What the servers said for the log.
     pub(crate) fn logged(&self) -> Vec<String> {
         self.0.logged.borrow().clone()
@@ -369,6 +412,21 @@ impl Host for Stage {
 
     fn server_log(&mut self, text: &str) {
         self.0.logged.borrow_mut().push(text.to_owned());
+    }
+
+    fn save(&mut self, document: &[u8]) -> io::Result<()> {
+        if self.0.disk_full.get() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let whole = serde_json::from_slice(document).expect("a snapshot is JSON");
+        self.0.saved.borrow_mut().push((self.elapsed(), whole));
+        *self.0.file.borrow_mut() = Some(document.to_vec());
+        self.0.changed.notify_waiters();
+        Ok(())
+    }
+
+    fn saved(&mut self) -> Option<Snapshot> {
+        self.0.file.borrow().as_deref().and_then(Snapshot::from_bytes)
     }
 
     fn started(&mut self, outcome: Result<(), &StartFailure>) {

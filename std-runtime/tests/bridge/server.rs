@@ -41,11 +41,44 @@ pub(crate) struct Script {
     pub(crate) mute_calls: bool,
     /// It announces no updates of resources.
     pub(crate) announces_nothing: bool,
+    /// It says that it has no lists.
+    pub(crate) has_no_lists: bool,
+    /// How many tools it has, and how many it tells at a time, if not all.
+    pub(crate) tools: usize,
+    pub(crate) per_page: Option<usize>,
+    /// What becomes of requests for its tools.
+    pub(crate) tools_fault: Option<ListFault>,
     /// Its lists and reads may be used again for so many milliseconds.
     pub(crate) ttl_ms: u64,
 }
 
+/// How a server answers who asks for a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListFault {
+    Silent,
+    Garbage,
+    Error(i64),
+    /// There is always another page.
+    Endless,
+}
+
 impl Script {
+    /// A page of the tools.
+    fn tools(&self, params: &Value, version: usize) -> Value {
+        let from: usize = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
+        let until = self.per_page.map_or(self.tools, |page| self.tools.min(from + page));
+        let tools: Vec<Value> =
+            (from..until).map(|n| json!({"name": format!("t{n}-v{version}"), "inputSchema": {}})).collect();
+        let mut result = json!({"tools": tools});
+        if until < self.tools {
+            result["nextCursor"] = json!(until.to_string());
+        }
+        if self.tools_fault == Some(ListFault::Endless) {
+            result["nextCursor"] = json!("0");
+        }
+        result
+    }
+
     /// A result with what is said of its freshness.
     fn fresh(&self, mut result: Value) -> Value {
         if self.ttl_ms > 0 {
@@ -67,6 +100,10 @@ impl Script {
             cannot_start: false,
             mute_calls: false,
             announces_nothing: false,
+            has_no_lists: false,
+            tools: 0,
+            per_page: None,
+            tools_fault: None,
             ttl_ms: 0,
         }
     }
@@ -281,7 +318,9 @@ pub(super) fn request(
     let result = |result: Value| Some(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     let error =
         |code: i64| Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}}));
-    let capabilities = if script.announces_nothing {
+    let capabilities = if script.has_no_lists {
+        json!({"logging": {}})
+    } else if script.announces_nothing {
         json!({"tools": {}, "resources": {}})
     } else {
         json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}})
@@ -341,7 +380,12 @@ pub(super) fn request(
             None
         }
         (_, "tools/call") => call(stage, process, id, params),
-        (_, "tools/list") => result(script.fresh(json!({"tools": []}))),
+        (_, "tools/list") => match script.tools_fault {
+            Some(ListFault::Silent) => None,
+            Some(ListFault::Garbage) => result(json!({"tools": {"not": "a list"}})),
+            Some(ListFault::Error(code)) => error(code),
+            Some(ListFault::Endless) | None => result(script.fresh(script.tools(params, stage.toolset()))),
+        },
         (_, "resources/list") => result(json!({"resources": []})),
         (_, "resources/templates/list") => result(json!({"resourceTemplates": []})),
         (_, "resources/read") => result(script.fresh(json!({"contents": []}))),

@@ -49,6 +49,7 @@ fn operations() -> Vec<(&'static str, Value)> {
 const QUESTIONS: &[(&str, Option<i64>)] = &[
     ("server/discover", None),
     ("drowse/status", None),
+    ("drowse/snapshot", None),
     // Of another era, or for later: refused, and refusing is no use of the server.
     ("initialize", Some(-32601)),
     ("ping", Some(-32601)),
@@ -113,6 +114,7 @@ async fn what_is_asked_of_drowse_does_not_count(peer: Peer) {
     let hub = stage.bridge(sleepy());
     let ready = stage.ready().await;
     let mut caller = Caller::connect(&hub).await;
+    stage.saved().await;
     let before = stage.methods();
     sleep(Duration::from_secs(500)).await;
     ask_all(&mut caller).await;

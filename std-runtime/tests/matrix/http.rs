@@ -107,6 +107,7 @@ async fn without_a_session_there_is_no_traffic(peer: Peer) {
     // As the bridge sets it.
     let config = Config { session_keepalive: Some(Duration::from_secs(30)), ..with_idle(None) };
     let (stage, hub, mut caller) = live(peer, config).await;
+    stage.saved().await;
     caller.call("echo", json!({"tag": "a"})).await;
     let before = stage.site().seen().len();
     let used = stage.elapsed();

@@ -169,6 +169,7 @@ async fn notification_or_refresh_does_not_reset(peer: Peer) {
     let mut caller = Caller::connect(&hub).await;
     caller.call("echo", json!({"tag": "a"})).await;
     let done = stage.elapsed();
+    stage.saved().await;
     let before = stage.methods();
     let mut answered = 0;
     while stage.elapsed() + seconds(50) < done + IDLE {
@@ -194,8 +195,14 @@ async fn notification_or_refresh_does_not_reset(peer: Peer) {
     }
     assert_eq!(answered, 11);
     assert_at(stage.state(PublicState::Idle).await, done + IDLE);
-    // No refresh either: the server got nothing but, in the legacy era, the refusals of its own requests.
-    let after: Vec<String> = stage.methods().split_off(before.len());
+    // The server got nothing but what drowse wants to know when a list changed, once for each time at most, and, in the
+    // legacy era, the refusals of its own requests.
+    let (refreshed, after): (Vec<String>, Vec<String>) =
+        stage.methods().split_off(before.len()).into_iter().partition(|method| method.ends_with("/list"));
+    let heard = !matches!(peer, Peer::Modern | Peer::Stateless);
+    let of_tools = refreshed.iter().filter(|method| *method == "tools/list").count();
+    assert!(of_tools <= 11 && (of_tools > 5) == heard, "{of_tools} refreshes");
+    assert_eq!(refreshed.len(), 3 * of_tools);
     let can_ask = peer.era() == Era::Legacy && peer != Peer::Stateless;
     let refusals = if can_ask { 11 } else { 0 };
     assert_eq!(after, vec!["answer"; refusals]);

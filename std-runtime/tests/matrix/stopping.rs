@@ -228,8 +228,10 @@ async fn silence_is_shown_and_ends(peer: Peer) {
     config.keepalive = Some(Duration::from_secs(100));
     let hub = stage.bridge(config);
     let ready = stage.ready().await;
+    // Its lists are the last that it says.
+    let heard = stage.saved().await;
     let silent = stage.state(PublicState::Disconnected).await;
-    assert_at(silent, ready + Duration::from_secs(200));
+    assert_at(silent, heard + Duration::from_secs(200));
     // It is heard again, if it can say something by itself.
     let can_speak = !matches!(peer, Peer::Modern | Peer::Stateless);
     if can_speak {

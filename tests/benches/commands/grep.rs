@@ -133,6 +133,7 @@ fn snapshot_of(seed: usize, size: usize, identity: &str) -> Snapshot {
         server_info: None,
         capabilities: None,
         instructions: Some(words(50)),
+        incomplete: Vec::new(),
     };
     Snapshot { header, tools, prompts: Vec::new(), resources: Vec::new(), resource_templates: Vec::new() }
 }

@@ -17,6 +17,9 @@ use super::survey::{self, Watch};
 use super::{LIMIT, now_ms, program};
 use crate::fixture::journal::{Entry, Journal};
 
+/// What drowse asks the fixture for its snapshot of it, in order, where each list is one page.
+pub const GATHERED: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+
 /// A session, connected or not.
 #[derive(Debug)]
 pub struct Session<'h> {
@@ -82,6 +85,16 @@ impl<'h> Session<'h> {
     #[must_use]
     pub fn record(&self) -> SessionRecord {
         record::read_session(self.home.files(), &self.name).expect("a record").expect("a session")
+    }
+
+    /// Waits until drowse has saved what the running server offers: from then on it asks for nothing by itself.
+    ///
+    /// # Panics
+    /// If no bridge runs, or there is none.
+    #[track_caller]
+    pub fn wait_until_saved(&self) {
+        let answer = self.socket().ask("drowse/snapshot", json!({}));
+        assert!(answer["result"]["generation"].is_u64(), "{}: {answer}", self.name);
     }
 
     /// What is known of it.

@@ -36,6 +36,7 @@ fn answers_that_are_no_message() {
         let server = HttpServer::start(&["--era", era, "--answers", "json"]);
         let home = Home::new();
         let session = home.connect_http("@s", &[], &server);
+        session.wait_until_saved();
         server.fault(&format!("{fault};times=1;on=tools/call"));
         let failed = session.call("tag", &["tag=a"]).fails(2);
         check(&failed, "invalid-answer", "unknown");

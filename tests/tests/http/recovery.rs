@@ -371,6 +371,8 @@ fn connections_that_break_before_the_answer() {
         let server = HttpServer::start(&["--era", era]);
         let home = Home::new();
         let session = home.connect_http("@s", &[], &server);
+        // What drowse asks for itself does not meet what follows.
+        session.wait_until_saved();
         // A call may have run, and sometimes did.
         let ran = if fault.starts_with("cut") { "" } else { ";ran" };
         server.fault(&format!("{fault}{ran};times=1;on=tools/call"));
@@ -382,12 +384,12 @@ fn connections_that_break_before_the_answer() {
         server.fault(&format!("{fault};times=1;on=tools/list"));
         let tools = session.run(["tools-list"]).ok().json();
         assert!(tools.as_array().is_some_and(|tools| !tools.is_empty()));
-        let asked = ids(&server, "tools/list");
+        let asked = ids(&server, "tools/list").split_off(1);
         assert!(asked.len() == 2 && asked[0] != asked[1], "{asked:?}");
         // Once, and not for ever.
         server.fault(&format!("{fault};times=5;on=tools/list"));
         check(&session.run(["tools-list"]).fails(3), "network", "unknown");
-        assert_eq!(count(&server, "tools/list"), 4);
+        assert_eq!(count(&server, "tools/list"), 1 + 4);
         assert_eq!(session.state().unwrap().generation, 1);
     });
 }

@@ -37,6 +37,7 @@ fn offer(home: &Home, name: &str) {
             server_info: None,
             capabilities: None,
             instructions: None,
+            incomplete: Vec::new(),
         },
         tools: tools.iter().map(raw).collect(),
         prompts: vec![raw(&json!({"name": "hello", "arguments": [{"name": "name"}]}))],

@@ -126,6 +126,7 @@ fn commands_about_drowse_do_not_count() {
     in_both_eras(|era| {
         let home = Home::new();
         let session = awake(&home, era);
+        session.wait_until_saved();
         let methods = session.methods();
         for words in REMARKS {
             check_counts(&session, false, &words.join(" "), || drop(home.run(*words)));
@@ -206,11 +207,13 @@ fn messages_about_drowse_do_not_count() {
     in_both_eras(|era| {
         let home = Home::new();
         let session = awake(&home, era);
+        session.wait_until_saved();
         let mut socket = session.socket();
         let methods = session.methods();
         for method in [
             "server/discover",
             "drowse/status",
+            "drowse/snapshot",
             "initialize",
             "ping",
             "logging/setLevel",
@@ -218,7 +221,7 @@ fn messages_about_drowse_do_not_count() {
         ] {
             check_counts(&session, false, method, || {
                 let answer = socket.ask(method, json!({}));
-                let known = ["server/discover", "drowse/status"].contains(&method);
+                let known = ["server/discover", "drowse/status", "drowse/snapshot"].contains(&method);
                 assert_eq!(answer["result"].is_object(), known, "{method}: {answer}");
             });
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use drowse_runtime::record::State;
-use drowse_tests::harness::{Home, Session, in_both_eras};
+use drowse_tests::harness::{GATHERED, Home, Session, in_both_eras};
 use serde_json::{Value, json};
 
 /// The shortest idle period that there is.
@@ -166,15 +166,18 @@ fn concurrent_operations() {
     });
 }
 
-/// There is none on stdio unless it is asked for: the wire is silent from the handshake to the end.
+/// There is none on stdio unless it is asked for: from the handshake to the end the server is asked what it offers, once,
+/// and nothing else that nobody wanted.
 #[test]
 fn internal_keepalive_does_not_reset() {
     in_both_eras(|era| {
         let home = Home::new();
         let session = connect(&home, era, &["--idle-timeout", "1"]);
+        session.wait_until_saved();
         session.call("tag", &["tag=a"]).ok();
         session.wait_until_asleep();
         let mut expected = handshake(era);
+        expected.extend(GATHERED);
         expected.push("tools/call");
         assert_eq!(session.methods(), expected, "nothing but what the user asked");
         // Where it is asked for, it keeps nothing awake.

@@ -210,6 +210,9 @@ impl Hub {
                     let status = inner.status(now).to_string();
                     inner.reply(id, request.of(frame), &[status.as_bytes()]);
                 }
+                Inbound::Snapshot { id: request } => {
+                    hub.ask_for_snapshot(inner, now, id, request.of(frame));
+                }
                 Inbound::Close { id: request } => {
                     inner.closers.push((id, request.of(frame).to_vec()));
                     inner.server.close(now);

@@ -38,7 +38,12 @@ impl Marked {
     }
 
     /// Learns from a list of tools. Gives the list without those that are marked wrongly, if there are any.
-    fn learn(&mut self, line: &[u8], result: Span, mut note: impl FnMut(String)) -> Option<Vec<u8>> {
+    pub(super) fn learn(
+        &mut self,
+        line: &[u8],
+        result: Span,
+        mut note: impl FnMut(String),
+    ) -> Option<Vec<u8>> {
         let tools: Vec<Tool> = headers::tools(line, result).collect();
         for tool in &tools {
             let name: Vec<u8> = json::member(line, tool.span, "name")

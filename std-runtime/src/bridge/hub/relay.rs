@@ -177,7 +177,7 @@ impl Hub {
         }
     }
 
-    fn ask(&self, inner: &mut Inner, bytes: &[u8], method: Method, wire: u64) {
+    pub(super) fn ask(&self, inner: &mut Inner, bytes: &[u8], method: Method, wire: u64) {
         if inner.remote.is_some() {
             self.post_for_listeners(inner, bytes, method, wire);
         } else {
@@ -338,7 +338,7 @@ fn decoded(raw: &[u8]) -> Option<String> {
 }
 
 /// A message of any length.
-fn written(write: impl Fn(&mut Writer<'_>)) -> Vec<u8> {
+pub(super) fn written(write: impl Fn(&mut Writer<'_>)) -> Vec<u8> {
     let mut buffer = vec![0; 512];
     loop {
         let mut w = Writer::new(&mut buffer);

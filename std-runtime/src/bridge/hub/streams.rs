@@ -266,6 +266,7 @@ impl Hub {
             Outcome::Progress { key, token } => inner.progress(key, line, token),
             Outcome::Handshake(span) => {
                 inner.handshake = Some(span.of(line).to_vec());
+                inner.gathered.handle_handshake(line, span);
             }
             // A server that asks and does not read is not answered for ever.
             Outcome::Pong { .. } | Outcome::Asked(_) if inner.takes_no_answers() => {}
@@ -292,6 +293,7 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
+            Outcome::Listed(page) => inner.listed(line, page),
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),

@@ -37,6 +37,7 @@ fn snapshot(instructions: Option<&str>, lists: [&[&str]; 4]) -> Snapshot {
             server_info: Some(raw(r#"{"name":"server"}"#)),
             capabilities: None,
             instructions: instructions.map(str::to_owned),
+            incomplete: Vec::new(),
         },
         tools: list(lists[0]),
         prompts: list(lists[1]),
