@@ -152,7 +152,10 @@ fn month(peer: Peer, seed: u64) -> Ledger {
         *runs.entry(run).or_default() += 1;
     }
     assert!(runs.values().all(|count| *count == 1), "something ran twice");
-    assert!(runs.len() >= ledger.answered && runs.len() <= ledger.answered + ledger.may_have_run, "{ledger:?}");
+    assert!(
+        runs.len() >= ledger.answered && runs.len() <= ledger.answered + ledger.may_have_run,
+        "{ledger:?}"
+    );
     assert_eq!(ledger.calls, ledger.answered + ledger.never_ran + ledger.may_have_run, "{ledger:?}");
     ledger
 }
