@@ -186,7 +186,10 @@ impl Lifecycle {
             }
             State::Live if self.shown => PublicState::Live,
             State::Live => PublicState::Suspended,
-            State::Silent => PublicState::Disconnected,
+            // How it ended is not known so far: it may have gone to sleep by itself, which is no crash.
+            State::Silent | State::Stopping { then: Then::Lost { quiet: true, exit: None }, .. } => {
+                PublicState::Disconnected
+            }
             State::Stopping { then: Then::Lost { quiet, exit }, .. } => public_rest(outcome(quiet, exit)),
             State::Stopping { then: Then::Rest(rest), .. } | State::Resting(rest) => public_rest(rest),
         }
@@ -584,6 +587,10 @@ impl Lifecycle {
         if self.made != self.given && self.given == self.saved {
             self.given = self.made;
             return Some(Effect::Persist(self.record()));
+        }
+        // Nothing is ended before it is written down why: who is killed in between leaves no crash.
+        if self.given != self.saved {
+            return None;
         }
         match &mut self.state {
             State::Starting { step: step @ Start::Spawn, .. } => {

@@ -522,7 +522,7 @@ where
     /// The server refused the credentials, which proves that nothing ran.
     pub fn handle_unauthorized(&mut self, now: Instant) {
         self.now = now;
-        self.link.fail_queued(Cause::Unauthorized);
+        self.refuse_queued();
         self.lose();
         self.negotiation = None;
         self.lifecycle.handle_unauthorized();
@@ -579,7 +579,7 @@ where
             }
             Verdict::Unauthorized => {
                 self.link.handle_refused(wire, Cause::Unauthorized, Ran::No);
-                self.link.fail_queued(Cause::Unauthorized);
+                self.refuse_queued();
                 self.negotiation = None;
                 self.lifecycle.handle_unauthorized();
             }
@@ -850,6 +850,14 @@ where
         }
     }
 
+    /// The credentials are refused: what was not sent fails. During a stop it waits for the next server, which has a
+    /// word of its own to say about them.
+    fn refuse_queued(&mut self) {
+        if !self.lifecycle.is_stopping() {
+            self.link.fail_queued(Cause::Unauthorized);
+        }
+    }
+
     fn lose(&mut self) {
         self.link.handle_lost();
         self.relay.handle_lost();
@@ -900,7 +908,9 @@ where
             self.negotiation = None;
             self.relay.handle_leaving();
             // Over HTTP every exchange that is under way has an end of its own.
-            if self.revision.is_some() && !self.is_http() {
+            if self.is_http() {
+                self.link.handle_stopping();
+            } else if self.revision.is_some() {
                 self.revision = None;
                 self.link.handle_lost();
             }
