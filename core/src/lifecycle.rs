@@ -59,6 +59,9 @@ impl Default for Config {
     }
 }
 
+/// What ended within this time before a suspension became known may have ended after it.
+const SETTLED: Duration = Duration::from_secs(1);
+
 /// Where a server is when it does not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
@@ -334,6 +337,14 @@ impl Lifecycle {
     pub fn wake(&mut self, now: Instant) {
         self.rouse(now);
         self.wanted = self.is_stopping();
+    }
+
+    /// The machine was suspended for that long, and the clock stood still. Nobody used the server meanwhile, so that its
+    /// idle period went on; whatever else is timed was suspended as well.
+    pub fn handle_suspended(&mut self, now: Instant, length: Duration) {
+        if now.since(self.quiet_since) >= SETTLED {
+            self.quiet_since = self.quiet_since.before(length);
+        }
     }
 
     /// No view shows the server any more, or one does again.

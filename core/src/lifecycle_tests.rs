@@ -1225,6 +1225,40 @@ fn an_unbalanced_end_of_a_deferral_is_harmless() {
 }
 
 #[test]
+fn the_idle_period_goes_on_while_the_machine_is_suspended() {
+    let hours = secs(8 * 3600);
+    let mut run = Run::served(idle());
+    run.passes(secs(100));
+    run.act(|machine, now| machine.handle_suspended(now, secs(200)));
+    assert_eq!(run.awaits(), Some((300_000, Reason::Idle)));
+    run.act(|machine, now| machine.handle_suspended(now, hours));
+    assert_eq!(run.awaits(), Some((0, Reason::Idle)), "over, and not yet acted on");
+    // Who was first after that still counts.
+    let mut woken = run.clone();
+    woken.call();
+    assert_eq!(woken.awaits(), Some((IDLE * 1000, Reason::Idle)));
+    woken.act(|machine, now| machine.handle_suspended(now, hours));
+    assert_eq!(woken.awaits(), Some((IDLE * 1000, Reason::Idle)), "it is told late");
+    run.passes(secs(0));
+    run.is("idle");
+    // What is in flight or deferred has no deadline, and gets a full period when it ends.
+    for deferred in [false, true] {
+        let mut run = Run::served(idle());
+        run.act(|machine, now| if deferred { machine.defer() } else { machine.begin(now) });
+        run.passes(secs(100));
+        run.act(|machine, now| machine.handle_suspended(now, hours));
+        assert_eq!(run.awaits(), None);
+        run.act(|machine, now| if deferred { machine.undefer(now) } else { machine.end(now, true) });
+        assert_eq!(run.awaits(), Some((IDLE * 1000, Reason::Idle)));
+    }
+    // A stop has the time that it is given.
+    let mut run = Run::served(idle());
+    run.passes(secs(IDLE));
+    run.act(|machine, now| machine.handle_suspended(now, hours));
+    assert_eq!(run.awaits(), Some((2000, Reason::InputClosed)));
+}
+
+#[test]
 fn a_new_period_counts_from_the_last_operation() {
     let mut run = Run::served(idle());
     run.passes(secs(100));

@@ -318,6 +318,13 @@ where
         self.lifecycle.undefer(now);
     }
 
+    /// The machine was suspended for that long, while the clock stood still: only the idle period went on. A request has
+    /// the time that it had, as its server was suspended too.
+    pub fn handle_suspended(&mut self, now: Instant, length: Duration) {
+        self.now = now;
+        self.lifecycle.handle_suspended(now, length);
+    }
+
     /// No view shows the server any more, or one does again.
     pub fn show(&mut self, now: Instant, shown: bool) {
         self.now = now;

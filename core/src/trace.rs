@@ -40,6 +40,8 @@ pub enum Input<'a> {
     Show(bool),
     /// [`Server::set_idle`]
     SetIdle(Option<Duration>),
+    /// [`Server::handle_suspended`]
+    Suspended(Duration),
     /// [`Server::set_level`]
     SetLevel(Option<Level>),
     /// [`Server::leave`]
@@ -174,6 +176,10 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
                 None => line.word("never"),
             }
         }
+        Input::Suspended(length) => {
+            line.word("suspended");
+            line.duration(length);
+        }
         Input::SetLevel(level) => {
             line.word("level");
             line.word(level.map_or("none", Level::name));
@@ -253,6 +259,7 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
             Input::SetIdle(None)
         }
         b"idle" => Input::SetIdle(Some(words.duration()?)),
+        b"suspended" => Input::Suspended(words.duration()?),
         b"level" => Input::SetLevel(words.level()?),
         b"leave" => Input::Leave,
         b"close" => Input::Close,
@@ -302,6 +309,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Undefer => self.undefer(now),
             Input::Show(shown) => self.show(now, shown),
             Input::SetIdle(idle) => self.set_idle(idle),
+            Input::Suspended(length) => self.handle_suspended(now, length),
             Input::SetLevel(level) => self.set_level(level),
             Input::Leave => self.leave(now),
             Input::Close => self.close(now),

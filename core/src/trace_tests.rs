@@ -35,6 +35,7 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
         ("hide", Input::Show(false)),
         ("idle 1s0", Input::SetIdle(Some(second))),
         ("idle never", Input::SetIdle(None)),
+        ("suspended 1s0", Input::Suspended(second)),
         ("level warning", Input::SetLevel(Some(Level::Warning))),
         ("level none", Input::SetLevel(None)),
         ("leave", Input::Leave),
@@ -235,7 +236,7 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 30] = [
+    let pairs: [(Input<'_>, Direct); 31] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
@@ -248,6 +249,9 @@ fn each_input_does_what_its_method_does() {
         (Input::Show(false), |server, now| server.show(now, false)),
         (Input::SetIdle(Some(Duration::from_secs(3))), |server, _| {
             server.set_idle(Some(Duration::from_secs(3)));
+        }),
+        (Input::Suspended(Duration::from_secs(3)), |server, now| {
+            server.handle_suspended(now, Duration::from_secs(3));
         }),
         (Input::SetLevel(Some(Level::Info)), |server, _| server.set_level(Some(Level::Info))),
         (Input::Leave, |server, now| server.leave(now)),

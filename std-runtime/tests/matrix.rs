@@ -58,6 +58,7 @@ macro_rules! over_both_transports {
 mod matrix {
     mod activity;
     mod caching;
+    mod draining;
     mod http;
     mod http_faults;
     mod idle;

@@ -120,8 +120,8 @@ impl Host for BridgeHost {
             stderr: facts.stderr.clone(),
         };
         record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)?;
-        if state == State::Idle && !record.ended {
-            fault::point("D1");
+        if state == State::Idle {
+            fault::point(if record.ended { "D1-gone" } else { "D1" });
         }
         Ok(())
     }
@@ -213,10 +213,12 @@ impl Control for Processes {
 
     fn terminate(&self) {
         self.0.terminate();
+        fault::point("D1-term");
     }
 
     fn kill(&self) {
         self.0.kill();
+        fault::point("D1-kill");
     }
 
     fn gone(&self) -> LocalFuture<'_, ()> {
