@@ -14,8 +14,9 @@
     reason = "a test fails by panicking"
 )]
 
+use core::hash::{Hash, Hasher};
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::DefaultHasher;
 
 use drowse_core::crash::CrashLog;
 use drowse_core::era::Era;
@@ -58,6 +59,8 @@ enum Step {
     Close,
     /// Another version of drowse takes over.
     Leave,
+    /// The machine was suspended for longer than any period.
+    Suspended,
 }
 
 /// How often some of them may still happen.
@@ -71,6 +74,7 @@ struct Left {
     leaves: u8,
     words: u8,
     failures: u8,
+    suspensions: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -239,6 +243,9 @@ impl World {
         if left.leaves > 0 && !self.retired {
             steps.push(Step::Leave);
         }
+        if left.suspensions > 0 && !self.retired {
+            steps.push(Step::Suspended);
+        }
         steps
     }
 
@@ -315,6 +322,10 @@ impl World {
                 self.left.leaves -= 1;
                 self.left_over = true;
                 self.server.leave(now);
+            }
+            Step::Suspended => {
+                self.left.suspensions -= 1;
+                self.server.handle_suspended(now, Duration::from_secs(86_400));
             }
         }
         self.drain();
@@ -418,7 +429,7 @@ impl World {
             end => end,
         });
         let End::Failed(Failure { cause, ran }) = end else { return };
-        self.holds((ran == Ran::No) == !sent, "`ran` is right");
+        self.holds((ran == Ran::No) != sent, "`ran` is right");
         let excused = match cause {
             Cause::Cancelled => !wants,
             // Its caller goes to the next bridge.
@@ -528,8 +539,17 @@ fn search(transport: Transport, left: Left) -> (usize, usize) {
     (seen.len(), draining)
 }
 
-const LEFT: Left =
-    Left { times: 4, calls: 1, cancels: 0, wakes: 0, closes: 0, leaves: 0, words: 1, failures: 0 };
+const LEFT: Left = Left {
+    times: 4,
+    calls: 1,
+    cancels: 0,
+    wakes: 0,
+    closes: 0,
+    leaves: 0,
+    words: 1,
+    failures: 0,
+    suspensions: 0,
+};
 
 fn both(left: Left) {
     for transport in [Transport::Stream, Transport::Http] {
@@ -567,6 +587,11 @@ fn a_call_a_restart_and_a_close() {
 #[test]
 fn a_call_and_another_program_that_takes_over() {
     both(Left { leaves: 1, closes: 1, ..LEFT });
+}
+
+#[test]
+fn a_call_and_a_machine_that_was_suspended() {
+    both(Left { suspensions: 1, wakes: 1, ..LEFT });
 }
 
 #[test]

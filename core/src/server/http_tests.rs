@@ -289,7 +289,7 @@ fn a_session_that_ends_while_nothing_is_in_flight_is_asleep() {
 }
 
 /// On its way to sleep, with a call that came too late for this session.
-fn drained(allowance: Option<crate::link::Allowance>) -> (World, Key) {
+fn drained(allowance: Option<Allowance>) -> (World, Key) {
     let mut world = World::legacy(config());
     world.seconds(30);
     world.answer(world.wire());
@@ -303,7 +303,7 @@ fn drained(allowance: Option<crate::link::Allowance>) -> (World, Key) {
 #[test]
 fn the_time_of_a_call_that_waits_for_a_session_to_end_is_not_its_own() {
     let second = Duration::from_secs(1);
-    let (mut world, key) = drained(Some(crate::link::Allowance { quiet: second, total: second }));
+    let (mut world, key) = drained(Some(Allowance { quiet: second, total: second }));
     world.seconds(1);
     assert_eq!((world.failed.clone(), world.state()), (Vec::new(), "idle"));
     world.gone();

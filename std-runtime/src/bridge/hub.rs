@@ -592,6 +592,7 @@ impl Hub {
         let crashes = inner.server.lifecycle().crashes();
         let facts = Facts {
             record,
+            now: now.as_millis(),
             server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
             // An era that did not hold is not remembered.
             revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),
