@@ -345,7 +345,9 @@ impl Split {
     /// Whether the next words belong to the verb. `connect` keeps every `@name` after it: it may stand anywhere.
     fn is_complete(&self) -> bool {
         match self.verb {
-            Some(verb) => self.session.is_some() || verb.name == "connect" || verb.session == Session::None,
+            Some(verb) => {
+                self.session.is_some() || !matches!(verb.session, Session::Required | Session::OrServer)
+            }
             None => false,
         }
     }

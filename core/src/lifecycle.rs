@@ -60,6 +60,9 @@ impl Default for Config {
     }
 }
 
+/// What ended within this time before a suspension became known may have ended after it.
+const SETTLED: Duration = Duration::from_secs(1);
+
 /// Where a server is when it does not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
@@ -187,9 +190,10 @@ impl Lifecycle {
             }
             State::Live if self.shown => PublicState::Live,
             State::Live => PublicState::Suspended,
-            State::Silent => PublicState::Disconnected,
-            // Who closed its output may yet turn out to have left in peace, and what nobody needs can wait for that.
-            State::Stopping { then: Then::Lost { quiet: true, exit: None }, .. } => PublicState::Disconnected,
+            // How it ended is not known so far: it may have gone to sleep by itself, which is no crash.
+            State::Silent | State::Stopping { then: Then::Lost { quiet: true, exit: None }, .. } => {
+                PublicState::Disconnected
+            }
             State::Stopping { then: Then::Lost { quiet, exit }, .. } => public_rest(outcome(quiet, exit)),
             State::Stopping { then: Then::Rest(rest), .. } | State::Resting(rest) => public_rest(rest),
         }
@@ -346,6 +350,14 @@ impl Lifecycle {
     pub fn wake(&mut self, now: Instant) {
         self.rouse(now);
         self.wanted = self.is_stopping();
+    }
+
+    /// The machine was suspended for that long, and the clock stood still. Nobody used the server meanwhile, so that its
+    /// idle period went on; whatever else is timed was suspended as well.
+    pub fn handle_suspended(&mut self, now: Instant, length: Duration) {
+        if now.since(self.quiet_since) >= SETTLED {
+            self.quiet_since = self.quiet_since.before(length);
+        }
     }
 
     /// No view shows the server any more, or one does again.
@@ -599,6 +611,10 @@ impl Lifecycle {
         if self.made != self.given && self.given == self.saved {
             self.given = self.made;
             return Some(Effect::Persist(self.record()));
+        }
+        // Nothing is ended before it is written down why: who is killed in between leaves no crash.
+        if self.given != self.saved {
+            return None;
         }
         match &mut self.state {
             State::Starting { step: step @ Start::Spawn, .. } => {

@@ -339,6 +339,19 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         self.await_deadline(earliest);
     }
 
+    /// The server is being ended, while answers may still come: what is queued waits for the next one, and the time that
+    /// this takes is not its own.
+    pub fn handle_stopping(&mut self) {
+        if !core::mem::take(&mut self.ready) {
+            return;
+        }
+        let mut next = self.slots.first(Which::Queued);
+        while let Some((key, _)) = next {
+            self.stop_clock(key);
+            next = self.slots.after(key);
+        }
+    }
+
     /// The next request to send, with its wire id, in the order of arrival. It is *queued* until [`handle_sent`](Self::handle_sent).
     #[must_use]
     pub fn poll_send(&mut self) -> Option<(Key, u64, Method)> {

@@ -336,6 +336,13 @@ where
         self.lifecycle.undefer(now);
     }
 
+    /// The machine was suspended for that long, while the clock stood still: only the idle period went on. A request has
+    /// the time that it had, as its server was suspended too.
+    pub fn handle_suspended(&mut self, now: Instant, length: Duration) {
+        self.now = now;
+        self.lifecycle.handle_suspended(now, length);
+    }
+
     /// No view shows the server any more, or one does again.
     pub fn show(&mut self, now: Instant, shown: bool) {
         self.now = now;
@@ -540,7 +547,7 @@ where
     /// The server refused the credentials, which proves that nothing ran.
     pub fn handle_unauthorized(&mut self, now: Instant) {
         self.now = now;
-        self.link.fail_queued(Cause::Unauthorized);
+        self.refuse_queued();
         self.lose();
         self.negotiation = None;
         self.lifecycle.handle_unauthorized();
@@ -600,7 +607,7 @@ where
             }
             Verdict::Unauthorized => {
                 self.link.handle_refused(wire, Cause::Unauthorized, Ran::No);
-                self.link.fail_queued(Cause::Unauthorized);
+                self.refuse_queued();
                 self.negotiation = None;
                 self.lifecycle.handle_unauthorized();
             }
@@ -890,6 +897,14 @@ where
         }
     }
 
+    /// The credentials are refused: what was not sent fails. During a stop it waits for the next server, which has a
+    /// word of its own to say about them.
+    fn refuse_queued(&mut self) {
+        if !self.lifecycle.is_stopping() {
+            self.link.fail_queued(Cause::Unauthorized);
+        }
+    }
+
     fn lose(&mut self) {
         self.link.handle_lost();
         self.relay.handle_lost();
@@ -943,7 +958,9 @@ where
             self.relay.handle_leaving();
             self.gathering.handle_leaving();
             // Over HTTP every exchange that is under way has an end of its own.
-            if self.revision.is_some() && !self.is_http() {
+            if self.is_http() {
+                self.link.handle_stopping();
+            } else if self.revision.is_some() {
                 self.revision = None;
                 self.link.handle_lost();
             }

@@ -47,6 +47,14 @@ impl Instant {
         Self(self.0.saturating_add(micros))
     }
 
+    /// `self - duration`, rounded down to a whole microsecond, saturating at the epoch.
+    #[must_use]
+    pub const fn before(self, duration: Duration) -> Self {
+        let micros = duration.as_secs().saturating_mul(1_000_000);
+        let micros = micros.saturating_add(duration.subsec_nanos().div_ceil(1000) as u64);
+        Self(self.0.saturating_sub(micros))
+    }
+
     /// How long after `earlier` this instant is; zero when it is not.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
@@ -185,6 +193,8 @@ mod tests {
         assert_eq!(Instant::ZERO.after(Duration::from_nanos(1001)), Instant::from_micros(2));
         assert_eq!(Instant::from_micros(5).after(Duration::MAX), Instant::from_micros(u64::MAX));
         assert_eq!(Instant::from_micros(5).since(Instant::from_micros(9)), Duration::ZERO);
+        assert_eq!(Instant::from_micros(5).before(Duration::from_nanos(1001)), Instant::from_micros(3));
+        assert_eq!(Instant::from_micros(5).before(Duration::MAX), Instant::ZERO);
     }
 
     #[test]

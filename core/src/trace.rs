@@ -42,6 +42,8 @@ pub enum Input<'a> {
     SetIdle(Option<Duration>),
     /// [`Server::keep`]
     Keep(Kept),
+    /// [`Server::handle_suspended`]
+    Suspended(Duration),
     /// [`Server::set_level`]
     SetLevel(Option<Level>),
     /// [`Server::change_level`]
@@ -188,6 +190,10 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
             line.period(kept.keepalive);
             line.period(kept.session_keepalive);
         }
+        Input::Suspended(length) => {
+            line.word("suspended");
+            line.duration(length);
+        }
         Input::SetLevel(level) => {
             line.word("level");
             line.word(level.map_or("none", Level::name));
@@ -268,6 +274,7 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
         b"hide" => Input::Show(false),
         b"idle" => Input::SetIdle(words.period()?),
         b"keep" => Input::Keep(words.kept()?),
+        b"suspended" => Input::Suspended(words.duration()?),
         b"level" => Input::SetLevel(words.level()?),
         b"change-level" => Input::ChangeLevel(words.level()?),
         b"leave" => Input::Leave,
@@ -319,6 +326,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Show(shown) => self.show(now, shown),
             Input::SetIdle(idle) => self.set_idle(idle),
             Input::Keep(kept) => self.keep(now, kept),
+            Input::Suspended(length) => self.handle_suspended(now, length),
             Input::SetLevel(level) => self.set_level(level),
             Input::ChangeLevel(level) => self.change_level(level),
             Input::Leave => self.leave(now),

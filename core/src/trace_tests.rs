@@ -63,6 +63,7 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
             }),
         ),
         ("change-level info", Input::ChangeLevel(Some(Level::Info))),
+        ("suspended 1s0", Input::Suspended(second)),
         ("level warning", Input::SetLevel(Some(Level::Warning))),
         ("level none", Input::SetLevel(None)),
         ("leave", Input::Leave),
@@ -263,7 +264,7 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 32] = [
+    let pairs: [(Input<'_>, Direct); 33] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
@@ -278,6 +279,9 @@ fn each_input_does_what_its_method_does() {
             server.set_idle(Some(Duration::from_secs(3)));
         }),
         (Input::Keep(kept()), |server, now| server.keep(now, kept())),
+        (Input::Suspended(Duration::from_secs(3)), |server, now| {
+            server.handle_suspended(now, Duration::from_secs(3));
+        }),
         (Input::SetLevel(Some(Level::Info)), |server, _| server.set_level(Some(Level::Info))),
         (Input::ChangeLevel(Some(Level::Info)), |server, _| server.change_level(Some(Level::Info))),
         (Input::Leave, |server, now| server.leave(now)),

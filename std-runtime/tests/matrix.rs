@@ -59,6 +59,7 @@ mod matrix {
     mod activity;
     mod caching;
     mod deferral;
+    mod draining;
     mod http;
     mod http_faults;
     mod idle;

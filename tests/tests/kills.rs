@@ -6,6 +6,11 @@
 #![cfg(target_os = "linux")]
 
 #[cfg(debug_assertions)]
+#[path = "kills/asleep.rs"]
+mod asleep;
+#[path = "kills/clocks.rs"]
+mod clocks;
+#[cfg(debug_assertions)]
 #[path = "kills/pairs.rs"]
 mod pairs;
 #[cfg(debug_assertions)]

@@ -288,6 +288,45 @@ fn a_session_that_ends_while_nothing_is_in_flight_is_asleep() {
     assert_eq!(world.state(), "idle");
 }
 
+/// On its way to sleep, with a call that came too late for this session.
+fn drained(allowance: Option<Allowance>) -> (World, Key) {
+    let mut world = World::legacy(config());
+    world.seconds(30);
+    world.answer(world.wire());
+    world.seconds(30);
+    assert!(world.did.contains(&"CloseInput".to_string()), "{:?}", world.did);
+    let key = world.server.submit(world.now, Operation { method: Method::ToolsCall, allowance }).unwrap();
+    world.drain();
+    (world, key)
+}
+
+#[test]
+fn the_time_of_a_call_that_waits_for_a_session_to_end_is_not_its_own() {
+    let second = Duration::from_secs(1);
+    let (mut world, key) = drained(Some(Allowance { quiet: second, total: second }));
+    world.seconds(1);
+    assert_eq!((world.failed.clone(), world.state()), (Vec::new(), "idle"));
+    world.gone();
+    world.initialize_background();
+    assert_eq!(world.sent, [(key, key.wire())]);
+    world.seconds(1);
+    let timed_out = Failure { cause: Cause::TimedOut, ran: Ran::Unknown };
+    assert_eq!(world.failed, [(key, timed_out)], "its time begins with the server that it has");
+}
+
+#[test]
+fn what_a_session_says_of_credentials_while_it_ends_is_not_said_to_the_next() {
+    for verdict in [Verdict::Unauthorized, Verdict::Expired { ran: Ran::No }, Verdict::Unreachable] {
+        let (mut world, key) = drained(None);
+        let ping = Carried::Request(Method::ServerPing);
+        world.verdict(ping, world.wire(), verdict);
+        assert_eq!((world.failed.clone(), world.state()), (Vec::new(), "idle"), "{verdict:?}");
+        world.gone();
+        world.initialize_background();
+        assert_eq!(world.sent, [(key, key.wire())], "{verdict:?}");
+    }
+}
+
 #[test]
 fn refused_credentials_end_the_session_and_nothing_ran() {
     let mut world = World::modern();

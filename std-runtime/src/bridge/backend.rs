@@ -103,13 +103,16 @@ pub trait Control {
 pub struct Facts {
     /// State and generation.
     pub record: Record,
+    /// The machine's time, in milliseconds since 1970: that of the start, and what a monotonic clock counted since then.
+    /// The time of day may have been set meanwhile.
+    pub now: u64,
     /// The server's process.
     pub server_pid: Option<u32>,
     /// The revision that was negotiated, this time or before.
     pub revision: Option<Revision>,
-    /// Recent crashes, in milliseconds since 1970.
+    /// Recent crashes, in the time of `now`.
     pub crashes: Vec<u64>,
-    /// Not to be started before, in milliseconds since 1970.
+    /// Not to be started before, in the time of `now`.
     pub retry_at: Option<u64>,
     /// Why it is not well, for people.
     pub message: Option<String>,

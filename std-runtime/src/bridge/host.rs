@@ -127,15 +127,15 @@ impl Host for BridgeHost {
                 era: revision.era().name().to_owned(),
                 protocol_version: revision.name().to_owned(),
             }),
-            crashes: facts.crashes.clone(),
-            retry_at: facts.retry_at,
+            crashes: facts.crashes.iter().map(|at| time_of_day(*at, facts.now, since)).collect(),
+            retry_at: facts.retry_at.map(|at| time_of_day(at, facts.now, since)),
             message: facts.message.clone(),
             stderr: facts.stderr.clone(),
         };
         record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)?;
         self.last = Some((state, since));
-        if state == State::Idle && !record.ended {
-            fault::point("D1");
+        if state == State::Idle {
+            fault::point(if record.ended { "D1-gone" } else { "D1" });
         }
         Ok(())
     }
@@ -230,6 +230,12 @@ impl Host for BridgeHost {
     }
 }
 
+/// When `at` is by a clock that says `now` where ours says `ours`: whoever reads a record knows only the time of day,
+/// which may have been set since the bridge was started, and goes on while the machine is suspended.
+const fn time_of_day(at: u64, ours: u64, now: u64) -> u64 {
+    if at >= ours { now.saturating_add(at - ours) } else { now.saturating_sub(ours - at) }
+}
+
 struct Processes(TreeControl);
 
 impl Control for Processes {
@@ -250,10 +256,12 @@ impl Control for Processes {
 
     fn terminate(&self) {
         self.0.terminate();
+        fault::point("D1-term");
     }
 
     fn kill(&self) {
         self.0.kill();
+        fault::point("D1-kill");
     }
 
     fn gone(&self) -> LocalFuture<'_, ()> {
@@ -263,5 +271,26 @@ impl Control for Processes {
     fn memory(&self) -> Option<u64> {
         // Nothing else is below a bridge.
         process::memory_below(std::process::id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_clock_has_them_now() {
+        let hour = 3_600_000;
+        let ours = 100 * hour;
+        // The clock was not touched, is ahead by an hour, was set back by two, or to 1970.
+        for (now, shift) in [(ours, 0), (101 * hour, 1), (98 * hour, -2)] {
+            let expected = |at: u64| at.checked_add_signed(shift * 3_600_000).unwrap();
+            for at in [ours - 5000, ours, ours + 30_000] {
+                assert_eq!(time_of_day(at, ours, now), expected(at));
+            }
+        }
+        assert_eq!(time_of_day(ours - 5000, ours, 0), 0);
+        assert_eq!(time_of_day(ours + 30_000, ours, 0), 30_000);
+        assert_eq!(time_of_day(u64::MAX, 0, 5), u64::MAX);
     }
 }

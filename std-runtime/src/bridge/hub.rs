@@ -377,6 +377,15 @@ impl Hub {
         });
     }
 
+    /// The machine was suspended for that long, and the clock of the timers stood still.
+    pub fn suspended(&self, length: Duration) {
+        self.with(|hub, inner, now| {
+            inner.server.handle_suspended(now, length);
+            inner.host.note(&format!("the machine was suspended for {} s", length.as_secs()));
+            hub.drive(inner, None);
+        });
+    }
+
     /// Resolves when nothing runs and nothing waits, and every connection has been said goodbye to.
     pub async fn retired(&self) {
         while !self.0.inner.borrow().retired {
@@ -542,6 +551,7 @@ impl Hub {
                 Action::CloseInput => {
                     if let Some(running) = &mut inner.running {
                         running.input = None;
+                        fault::point("D1-input");
                     }
                 }
                 Action::Terminate => {
@@ -599,6 +609,7 @@ impl Hub {
         let crashes = inner.server.lifecycle().crashes();
         let facts = Facts {
             record,
+            now: now.as_millis(),
             server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
             // An era that did not hold is not remembered.
             revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),

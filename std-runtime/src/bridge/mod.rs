@@ -35,6 +35,7 @@ use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
+use crate::sys::suspension::Suspension;
 use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 
@@ -160,6 +161,7 @@ async fn serve_session(
 
     let hub = Hub::new(hub_config(config), Box::new(host));
     hub.start();
+    let mut suspension = Suspension::watch();
     loop {
         tokio::select! {
             biased;
@@ -177,6 +179,7 @@ async fn serve_session(
             _ = terminate.recv() => hub.close(),
             _ = interrupt.recv() => hub.close(),
             _ = hangup.recv() => hub.close(),
+            length = suspension.ended() => hub.suspended(length),
         }
     }
     // D3. Whoever was not said hello to by now comes again.

@@ -13,9 +13,9 @@ use drowse_core::method::Method;
 use rustix::event::PollFlags;
 
 use super::error::CallError;
-use super::link::{Filled, Link};
+use super::link::{Filled, Greeting, Link};
 use super::message::{Incoming, cancel, parse, request as request_line};
-use super::wake::{MARGIN, Present};
+use super::wake::{MARGIN, Present, patience};
 use super::{Caller, Reply, Request, Sessions, TakeMessage};
 use crate::fault;
 use crate::home::SessionName;
@@ -26,8 +26,10 @@ use crate::wire::{Kind, MAX_MESSAGE, Ran};
 
 /// How often an operation that did not run is tried on another bridge.
 pub(super) const MAX_ROUNDS: u32 = 16;
-/// Only a call that takes longer than this looks up how long it may take at all.
-const CHECKPOINT: Duration = Duration::from_secs(20);
+/// A call that hears nothing looks after the bridge so often.
+const CHECKPOINT: Duration = Duration::from_secs(5);
+/// How long a bridge may take to greet somebody then.
+const GREETING: Duration = Duration::from_secs(1);
 
 impl<'a> Caller<'a> {
     pub(super) fn new(sessions: &'a Sessions, name: &SessionName, wait: Wait<'a>) -> Self {
@@ -142,7 +144,8 @@ impl<'a> Caller<'a> {
             log: self.log.map(|(_, take)| take),
             since: Instant::now(),
             timeout: request.timeout,
-            guard: None,
+            look: Instant::now() + CHECKPOINT,
+            silent: None,
         };
         fault::point("C2");
         loop {
@@ -167,8 +170,7 @@ impl<'a> Caller<'a> {
         if operation.is_sending() {
             interest |= PollFlags::OUT;
         }
-        let checkpoint = operation.guard.unwrap_or(operation.since + CHECKPOINT);
-        let woken = self.wait.no_later_than(checkpoint).poll(&[(link.as_fd(), interest)]);
+        let woken = self.wait.no_later_than(operation.look).poll(&[(link.as_fd(), interest)]);
         let error = match woken {
             Ok(Woken::Ready) => return None,
             Ok(Woken::Interrupted) => {
@@ -180,30 +182,44 @@ impl<'a> Caller<'a> {
                 let during = format!("waiting for the answer of {}", self.name);
                 CallError::Deadline { during, ran: operation.ran() }
             }
-            Ok(Woken::Deadline) if operation.guard.is_none() => {
-                operation.guard = Some(operation.since + self.longest_call(operation.timeout));
-                return None;
-            }
-            Ok(Woken::Deadline) => {
-                let what = format!("no answer for {} s", operation.since.elapsed().as_secs());
-                CallError::BridgeLost { name: self.name.clone(), what }
-            }
+            Ok(Woken::Deadline) => self.look_after(operation)?,
             Err(e) => CallError::BridgeLost { name: self.name.clone(), what: e.to_string() },
         };
         Some(Exchange::Failed(error))
     }
 
-    /// When even the slowest operation on a sleeping session must have been answered by a living bridge.
-    fn longest_call(&self, timeout: Option<Duration>) -> Duration {
+    /// Nothing came for a while: a bridge that is only busy greets whoever comes meanwhile. One that does not, for as long
+    /// as a starter would wait for it, is stopped; it is left to the next starter to end it.
+    fn look_after(&self, operation: &mut Operation<'_>) -> Option<CallError> {
+        let lost = |what| Some(CallError::BridgeLost { name: self.name.clone(), what });
         let settings = match record::read_session(self.sessions.home(), &self.name) {
             Ok(Some(record)) => record.settings,
             _ => Settings::default(),
         };
-        settings.max_timeout().max(timeout.unwrap_or_default())
-            + settings.connect_timeout()
-            + settings.stop_limit()
-            + MARGIN
+        if operation.since.elapsed() >= longest_call(&settings, operation.timeout) {
+            return lost(format!("no answer for {} s", operation.since.elapsed().as_secs()));
+        }
+        match self.sessions.greet(&self.name, self.wait, GREETING) {
+            Ok(Greeting::Silent(_)) => {
+                let silent = operation.silent.get_or_insert_with(Instant::now).elapsed();
+                if silent >= patience(&settings) {
+                    return lost(format!("it answers nothing any more, for {} s", silent.as_secs()));
+                }
+            }
+            // Where there is no socket, that says nothing of the bridge which has this connection.
+            _ => operation.silent = None,
+        }
+        operation.look = Instant::now() + CHECKPOINT.min(patience(&settings));
+        None
     }
+}
+
+/// When even the slowest operation on a sleeping session must have been answered by a living bridge.
+fn longest_call(settings: &Settings, timeout: Option<Duration>) -> Duration {
+    settings.max_timeout().max(timeout.unwrap_or_default())
+        + settings.connect_timeout()
+        + settings.stop_limit()
+        + MARGIN
 }
 
 /// How sending one operation over one connection came out.
@@ -238,8 +254,10 @@ struct Operation<'a> {
     since: Instant,
     /// The time-out that it brings itself.
     timeout: Option<Duration>,
-    /// When the bridge counts as dead, once that is known.
-    guard: Option<Instant>,
+    /// When it is looked after, if nothing comes before.
+    look: Instant,
+    /// Since when the bridge greets nobody.
+    silent: Option<Instant>,
 }
 
 impl Operation<'_> {
@@ -401,7 +419,8 @@ mod tests {
             log: None,
             since: Instant::now(),
             timeout: None,
-            guard: None,
+            look: Instant::now() + CHECKPOINT,
+            silent: None,
         };
         let mut request = Request { method: "m", params: "", timeout: None, progress: None };
         let name = SessionName::new("s").unwrap();

@@ -561,7 +561,7 @@ fn has_ended(process: &OwnedFd) -> bool {
 }
 
 /// How long a bridge may get nowhere before it counts as wedged: the time to start a server, and to stop one.
-fn patience(settings: &Settings) -> Duration {
+pub(super) fn patience(settings: &Settings) -> Duration {
     settings.connect_timeout().saturating_add(settings.stop_limit())
 }
 

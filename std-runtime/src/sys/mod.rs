@@ -17,6 +17,7 @@ pub(crate) mod handover;
 pub(crate) mod pages;
 pub(crate) mod pidfd;
 pub(crate) mod procfs;
+pub(crate) mod suspension;
 
 use std::io;
 

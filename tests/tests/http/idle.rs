@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use drowse_runtime::record::{State, StateRecord};
-use drowse_tests::harness::{GATHERED, Home, HttpServer, Session, in_both_eras};
+use drowse_tests::harness::{GATHERED, Home, HttpServer, Session, in_both_eras, wait_until_gone};
 use serde_json::json;
 
 use super::seen::{FOR_EVER, at, count, handshake, posted, question, sessions};
@@ -323,6 +323,31 @@ fn kill_of_the_bridge_fails_what_is_in_flight_and_the_next_call_works() {
         if era == "legacy" {
             let sessions = sessions(&server);
             assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
+        }
+    });
+}
+
+/// Whatever step of the drain it comes to: a sleep, and the next call begins a fresh session and runs once.
+#[cfg(debug_assertions)]
+#[test]
+fn kill_of_the_bridge_at_each_step_of_the_drain_leaves_a_sleep() {
+    in_both_eras(|era| {
+        let (server, home) = start(era);
+        let session = home.connect_http("@s", &["--idle-timeout", "1", "--keepalive", "1"], &server);
+        for (number, step) in (2_u64..).step_by(2).zip(["D1", "D1-gone", "D3", "D3-unlinked"]) {
+            session.wait_until_asleep();
+            let (killed, next) = (format!("killed-at-{step}"), format!("after-{step}"));
+            let mut command = home.command(["@s", "tools-call", "tag", &format!("tag={killed}"), "--json"]);
+            command.env("DROWSE_FAULT", step);
+            home.finish(command).ok();
+            let state = session.wait_until(|state| state.state == State::Idle && state.generation == number);
+            wait_until_gone(state.bridge.as_ref());
+            let state = session.state().unwrap();
+            assert_eq!((state.state, state.ended), (State::Idle, step != "D1"), "{step}");
+            assert_eq!(session.listed()["status"], "idle", "{step}");
+            session.call("tag", &[&format!("tag={next}")]).ok();
+            assert_eq!([killed, next].map(|tag| server.executions(&tag)), [1, 1], "{step}");
+            assert_eq!(session.state().unwrap().generation, number + 1, "{step}");
         }
     });
 }

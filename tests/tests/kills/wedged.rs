@@ -56,6 +56,39 @@ fn a_live_bridge_and_many_callers() {
     aftermath(&session);
 }
 
+/// A caller whose bridge stops in its call, with nobody else there who would find that out.
+#[test]
+fn a_bridge_in_a_call_that_nobody_else_wants() {
+    let world = World::new();
+    let session = world.session("s", &SHORT);
+    let bridge = live(&session);
+    let lost = session.command_begins_slow(600_000, "lost", "");
+    session.runs("lost");
+    bridge.signal(Signal::STOP);
+    let failed = lost.outcome().failure();
+    assert_eq!((failed.kind.as_str(), failed.ran.as_deref()), ("bridge-lost", Some("unknown")), "{failed:?}");
+    // It may have been stopped by somebody who wants it to go on: only who needs another ends it.
+    assert!(bridge.is_alive());
+    aftermath(&session);
+}
+
+/// A call may take as long as its server likes, as long as the bridge is there.
+#[test]
+fn a_bridge_in_a_call_that_was_stopped_for_a_moment() {
+    let world = World::new();
+    let session = world.session("s", &Setup { connect_ms: None, ..SHORT });
+    let bridge = live(&session);
+    let slow = session.command_begins_slow(9_000, "slow", "");
+    session.runs("slow");
+    bridge.signal(Signal::STOP);
+    // Not a wait for something: the caller is to look after the bridge while it is stopped.
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    bridge.signal(Signal::CONT);
+    assert_eq!(slow.outcome(), Outcome::Answered, "{}", session.log());
+    assert_eq!(session.audit().executions("slow"), 1);
+    aftermath(&session);
+}
+
 /// One that goes on before its limit is over is not touched.
 #[test]
 fn a_bridge_that_was_stopped_for_a_moment() {
