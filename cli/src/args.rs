@@ -476,7 +476,11 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         return connect::read(session, matches).map(|connect| Command::Connect(Box::new(connect)));
     }
     if verb.name == "shell" {
-        return Ok(Command::Shell { session });
+        let named = matches.get_one::<String>("session").map(|typed| session_name(typed)).transpose()?;
+        return match (session, named) {
+            (Some(one), Some(other)) => Err(Failure::usage(format!("two sessions: {one} and {other}"))),
+            (one, other) => Ok(Command::Shell { session: one.or(other) }),
+        };
     }
     if let Some(session) = session {
         return Ok(match verb.name {

@@ -367,7 +367,7 @@ pub(crate) const VERBS: &[Verb] = &[
         about: "Type commands one after the other, with history and completion",
         usage: "[@name]",
         details: SHELL_DETAILS,
-        build: |command| command,
+        build: |command| command.arg(positional("session", "The session that lines are about")),
     },
     Verb {
         name: "import",

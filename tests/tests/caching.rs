@@ -23,14 +23,19 @@ const KEPT: [(&str, &str); 6] = [
 
 /// Runs a test on a session on a modern server of each kind, both at once.
 fn everywhere(flags: &[&str], fixture: &[&str], test: impl Fn(&Session<'_>) + Sync) {
+    // What drowse asks for itself is not what this is about.
+    let test = |session: Session<'_>| {
+        session.wait_until_saved();
+        test(&session);
+    };
     at_once([("stdio", false), ("http", true)], |http| {
         let home = Home::new();
         let fixture = [&["--era", "modern"], fixture].concat();
         if http {
             let server = HttpServer::start(&fixture);
-            test(&home.connect_http("@s", flags, &server));
+            test(home.connect_http("@s", flags, &server));
         } else {
-            test(&home.connect("@s", flags, &fixture));
+            test(home.connect("@s", flags, &fixture));
         }
     });
 }

@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 
-use drowse_runtime::caller::{Listed, Load, Standing, Tally};
+use drowse_runtime::caller::{Listed, Load, Standing};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::process::Memory;
 use drowse_runtime::record::State;
+use drowse_runtime::wire::Tally;
 use serde_json::{Value, json};
 
 use super::age::ago;
@@ -35,7 +36,7 @@ pub(crate) struct Awake {
     pub(crate) idle_in_ms: Option<u64>,
     /// Whether it falls asleep at all.
     pub(crate) sleeps: bool,
-    pub(crate) tally: Tally,
+    pub(crate) tally: Option<Tally>,
     pub(crate) load: Load,
 }
 
@@ -92,7 +93,7 @@ impl Row {
                 awake.answers = true;
                 awake.in_flight = answer.status.in_flight;
                 awake.idle_in_ms = answer.status.idle_in_ms;
-                awake.tally = answer.tally.clone();
+                awake.tally.clone_from(&answer.status.tally);
                 row.state = State::from_name(&answer.status.state).unwrap_or(row.state);
             }
             // It ended since the list was read, or has not begun to listen.
@@ -113,7 +114,7 @@ impl Row {
     }
 
     fn calls(&self) -> u64 {
-        self.awake.as_ref().and_then(|awake| awake.tally.calls).unwrap_or(0)
+        self.awake.as_ref().and_then(|awake| awake.tally.as_ref()).map_or(0, |tally| tally.calls)
     }
 
     /// When it falls asleep.
@@ -185,7 +186,7 @@ fn cells(row: &Row, now: u64) -> Vec<Cell> {
     let count = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
     let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), latency);
     let awake = row.awake.as_ref();
-    let tally = |field: fn(&Tally) -> Option<u64>| count(awake.and_then(|awake| field(&awake.tally)));
+    let tally = awake.and_then(|awake| awake.tally.as_ref());
     let load = |field: fn(&Load) -> Option<Memory>| memory(awake.and_then(|awake| field(&awake.load)));
     vec![
         Cell::styled(row.name.to_string(), Style::Bold),
@@ -194,10 +195,10 @@ fn cells(row: &Row, now: u64) -> Vec<Cell> {
         row.era.clone().unwrap_or_else(|| "-".to_owned()).into(),
         row.countdown().into(),
         count(awake.filter(|awake| awake.answers).map(|awake| awake.in_flight)).into(),
-        tally(|tally| tally.calls).into(),
-        tally(|tally| tally.errors).into(),
-        time(awake.and_then(|awake| awake.tally.p50_ms)).into(),
-        time(awake.and_then(|awake| awake.tally.p95_ms)).into(),
+        count(tally.map(|tally| tally.calls)).into(),
+        count(tally.map(|tally| tally.errors.total())).into(),
+        time(tally.and_then(|tally| tally.p50_ms)).into(),
+        time(tally.and_then(|tally| tally.p95_ms)).into(),
         load(|load| load.bridge).into(),
         load(|load| load.server).into(),
     ]
@@ -244,8 +245,9 @@ impl Totals {
             totals.silent += usize::from(!awake.answers);
             totals.in_flight += awake.in_flight;
             totals.processes += awake.load.processes;
-            count(&mut totals.calls, awake.tally.calls);
-            count(&mut totals.errors, awake.tally.errors);
+            let tally = awake.tally.as_ref();
+            count(&mut totals.calls, tally.map(|tally| tally.calls));
+            count(&mut totals.errors, tally.map(|tally| tally.errors.total()));
             add(&mut totals.bridges, awake.load.bridge);
             add(&mut totals.servers, awake.load.server);
         }
@@ -302,15 +304,20 @@ fn row_to_json(row: &Row) -> Value {
         "era": row.era,
     });
     if let Some(awake) = &row.awake {
-        let tally = &awake.tally;
+        let tally = awake.tally.as_ref();
+        let time = |of: fn(&Tally) -> Option<f64>| tally.and_then(of);
         entry["pid"] = awake.pid.into();
         entry["answers"] = awake.answers.into();
         entry["inFlight"] = if awake.answers { awake.in_flight.into() } else { Value::Null };
         entry["idleInMs"] = awake.idle_in_ms.into();
-        entry["calls"] = tally.calls.into();
-        entry["errors"] = tally.errors.into();
-        entry["wakes"] = tally.wakes.into();
-        entry["latency"] = json!({"p50Ms": tally.p50_ms, "p95Ms": tally.p95_ms, "maxMs": tally.max_ms});
+        entry["calls"] = tally.map(|tally| tally.calls).into();
+        entry["errors"] = tally.map(|tally| tally.errors.total()).into();
+        entry["wakes"] = tally.map(|tally| tally.wakes).into();
+        entry["latency"] = json!({
+            "p50Ms": time(|tally| tally.p50_ms),
+            "p95Ms": time(|tally| tally.p95_ms),
+            "maxMs": time(|tally| tally.max_ms),
+        });
         entry["processes"] = awake.load.processes.into();
         entry["bridgeMemory"] = memory_json(awake.load.bridge);
         entry["serverMemory"] = memory_json(awake.load.server);
@@ -320,6 +327,7 @@ fn row_to_json(row: &Row) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use drowse_runtime::life::Errors;
     use drowse_runtime::process::Measure;
 
     use super::*;
@@ -335,7 +343,8 @@ mod tests {
 
     fn rows() -> Vec<Row> {
         let load = |server| Load { bridge: bytes(2_000_000), server: bytes(server), processes: 2 };
-        let tally = Tally { calls: Some(12), errors: Some(1), p50_ms: Some(1.25), ..Tally::default() };
+        let errors = Errors { theirs: 1, ..Errors::default() };
+        let tally = Some(Tally { calls: 12, errors, p50_ms: Some(1.25), ..Tally::default() });
         vec![
             row("c", State::Idle, None),
             row(

@@ -33,7 +33,7 @@ pub use self::error::{CallError, ExitClass, RpcError};
 pub use self::life::LifeNow;
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
-pub use self::poll::{Answer, Poll, Standing, Tally};
+pub use self::poll::{Answer, Poll, Standing};
 pub use self::settings::{Change, Changed, Heard};
 pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgram};
 pub use self::subscription::{News, Subscription};

@@ -8,8 +8,6 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::error::CallError;
 use super::link::{Filled, Greeting, Link, Unanswered};
@@ -40,52 +38,6 @@ pub struct Answer {
     pub version: String,
     /// How it is.
     pub status: Status,
-    /// What was counted since it started, as far as it tells.
-    pub tally: Tally,
-}
-
-/// What a bridge has counted. Nothing that it does not tell is there.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Tally {
-    /// Operations that ended.
-    pub calls: Option<u64>,
-    /// Those of them that failed.
-    pub errors: Option<u64>,
-    /// How often its server was started.
-    pub wakes: Option<u64>,
-    /// Half of the operations took no longer than this, in milliseconds.
-    pub p50_ms: Option<f64>,
-    /// Of twenty, nineteen took no longer than this.
-    pub p95_ms: Option<f64>,
-    /// None took longer than this.
-    pub max_ms: Option<f64>,
-}
-
-impl Tally {
-    /// Reads what a bridge says, of which nothing is taken for granted: times stand beside the counts or under
-    /// `latency`, with their unit in their names or without.
-    fn read(answer: &Value) -> Self {
-        let Some(tally) = answer.get("tally").filter(|tally| tally.is_object()) else {
-            return Self::default();
-        };
-        let count = |name: &str| tally.get(name).and_then(Value::as_u64);
-        let time = |name: &str| {
-            let unit = format!("{name}Ms");
-            [Some(tally), tally.get("latency")]
-                .into_iter()
-                .flatten()
-                .find_map(|place| place.get(&unit).or_else(|| place.get(name))?.as_f64())
-        };
-        Self {
-            calls: count("calls"),
-            errors: count("errors"),
-            wakes: count("wakes"),
-            p50_ms: time("p50"),
-            p95_ms: time("p95"),
-            max_ms: time("max"),
-        }
-    }
 }
 
 /// The connections to the bridges that are watched.
@@ -283,10 +235,8 @@ fn read(line: &[u8], id: u64) -> Said {
     match parse(line) {
         Ok(Incoming::Result { id: of, result }) if of == id => {
             let document = line.get(result).unwrap_or_default();
-            let value: Value = serde_json::from_slice(document).unwrap_or_default();
-            let tally = Tally::read(&value);
-            match serde_json::from_value(value) {
-                Ok(status) => Said::Answer(Box::new(Answer { version: String::new(), status, tally })),
+            match serde_json::from_slice(document) {
+                Ok(status) => Said::Answer(Box::new(Answer { version: String::new(), status })),
                 Err(_) => Said::Nonsense,
             }
         }
@@ -303,10 +253,11 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread::{self, JoinHandle};
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::home::Home;
+    use crate::wire::Tally;
 
     fn home() -> (tempfile::TempDir, Sessions) {
         let dir = tempfile::tempdir().unwrap();
@@ -351,7 +302,7 @@ mod tests {
     fn all_are_asked_at_once_and_whoever_is_silent_is_waited_for_once() {
         let (_dir, sessions) = home();
         let (good, listener) = listen(&sessions, "good");
-        let answering = bridge(listener, 2, json!({"calls": 5, "latency": {"p50": 1.5, "p95Ms": 2}}));
+        let answering = bridge(listener, 2, json!({"calls": 5, "p50Ms": 1.5, "later": 2}));
         // It accepts nothing, as one that is stopped.
         let (stopped, _queue) = listen(&sessions, "stopped");
         let absent = SessionName::new("absent").unwrap();
@@ -363,8 +314,8 @@ mod tests {
         assert!(begun.elapsed() >= bound);
         let Standing::Answers(answer) = &standings[&good] else { panic!("{standings:?}") };
         assert_eq!((answer.version.as_str(), answer.status.generation), ("9.9.9", 3));
-        let tally = Tally { calls: Some(5), p50_ms: Some(1.5), p95_ms: Some(2.0), ..Tally::default() };
-        assert_eq!(answer.tally, tally);
+        let tally = Tally { calls: 5, p50_ms: Some(1.5), ..Tally::default() };
+        assert_eq!(answer.status.tally, Some(tally));
         assert!(matches!(standings[&stopped], Standing::Silent));
         assert!(matches!(standings[&absent], Standing::Absent));
         // The same connection, and no wait for the silent one.
@@ -386,7 +337,7 @@ mod tests {
         let mut poll = Poll::new(&sessions);
         let standings = poll.ask(std::slice::from_ref(&name), BOUND, Wait::default()).unwrap();
         let Standing::Answers(answer) = &standings[&name] else { panic!("{standings:?}") };
-        assert_eq!(answer.tally, Tally::default());
+        assert_eq!(answer.status.tally, None);
         drop(first.join().unwrap());
         let second = bridge(listener, 1, json!({"calls": 1}));
         let standings = poll.ask(std::slice::from_ref(&name), BOUND, Wait::default()).unwrap();

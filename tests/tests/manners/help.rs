@@ -21,7 +21,7 @@ fn topics_are_listed_and_explained() {
     let rows = drowse_core::activity::rules().count();
     assert_eq!(activity.matches("starts a sleeping server:").count(), rows, "the core's table");
     for state in drowse_core::lifecycle::PublicState::ALL {
-        assert!(help(&home, "states").contains(&format!("\n{state} ")), "{state}");
+        assert!(help(&home, "states").contains(&format!("\n{state}: ")), "{state}");
     }
     assert_eq!(help(&home, "exit-codes"), help(&home, "json"));
     let connect = home.run(["connect", "--help"]).ok().out;

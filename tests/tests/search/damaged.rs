@@ -57,9 +57,9 @@ fn files_that_somebody_edited_are_read_as_they_are() {
         dormant(&home, name, &[json!({"name": "other"}), json!({"name": "wanted", "x": [{"y": 1}, 2]})]);
     }
     let file = |name: &str| home.files().snapshot_file(&SessionName::new(name).unwrap());
-    let value: Value = serde_json::from_slice(&fs::read(file("@line")).unwrap()).unwrap();
-    fs::write(file("@line"), value.to_string()).unwrap();
-    fs::write(file("@pretty"), serde_json::to_vec_pretty(&value).unwrap()).unwrap();
+    let value = |name: &str| serde_json::from_slice::<Value>(&fs::read(file(name)).unwrap()).unwrap();
+    fs::write(file("@line"), value("@line").to_string()).unwrap();
+    fs::write(file("@pretty"), serde_json::to_vec_pretty(&value("@pretty")).unwrap()).unwrap();
     let found = home.run(["grep", "WANTED", "--json"]).ok().json();
     assert_eq!(found.as_array().unwrap().len(), 2, "{found}");
     assert_eq!(found[1]["tool"], json!({"name": "wanted", "x": [{"y": 1}, 2]}));
