@@ -947,6 +947,7 @@ proptest! {
     fn every_call_ends_once_and_runs_at_most_once(
         legacy in any::<bool>(),
         auto_restart in any::<bool>(),
+        gathers in any::<bool>(),
         turns in proptest::collection::vec(turn(), 0..60),
     ) {
         let era = if legacy { Era::Legacy } else { Era::Modern };
@@ -956,7 +957,8 @@ proptest! {
             resident: true,
             ..lifecycle::Config::default()
         };
-        let mut world = World::new(Config { lifecycle, ..Config::default() }, era);
+        let snapshot = gathers.then(snapshot::Limits::default);
+        let mut world = World::new(Config { lifecycle, snapshot, ..Config::default() }, era);
         let mut methods = HashMap::new();
         for turn in turns {
             match turn {
@@ -998,5 +1000,8 @@ proptest! {
         prop_assert!(!world.has_process(), "it is not asleep: {}", world.state());
         // And whatever happened: the next command works.
         world.use_it();
+        let before = world.gathered;
+        world.seconds(5);
+        prop_assert_eq!(world.gathered > before, gathers);
     }
 }

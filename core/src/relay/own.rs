@@ -112,6 +112,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// The lists that others want to hear of.
     pub(super) fn lists_of_others(&self) -> Lists {
+        if self.slots.used() == 0 {
+            return Lists::NONE;
+        }
         let active =
             self.slots.clients().filter(|(_, client)| matches!(client.stage, Stage::Asking | Stage::Live));
         active.fold(Lists::NONE, |all, (_, client)| all.or(client.lists))
@@ -119,6 +122,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// Whether others hear of something by that stream; `named`: it names that URI.
     fn serves_others(&self, stream: Stream, named: impl Fn(&Topic) -> bool) -> bool {
+        if self.slots.used() == 0 {
+            return false;
+        }
         let is_served =
             |(index, topic): (u16, Topic)| topic.wants > 0 && named(&topic) && self.is_active(index);
         !self.lists_of_others().and(stream.lists).is_empty() || self.slots.topics().any(is_served)
