@@ -9,6 +9,8 @@
 //! be said next is looked up when the answer has come. So subscribe and unsubscribe in quick succession end as the
 //! last of them wanted, in both eras and over any transport.
 //!
+//! drowse itself may want to hear of changed lists too ([`Relay::want_lists`]): then they belong to the one stream.
+//!
 //! The set outlives the server, not the client. What was heard of before and then not for a while (the server was
 //! started again, its stream broke) may have changed meanwhile, so its clients are told of an update as soon as it is
 //! heard of again.
@@ -18,11 +20,13 @@ use crate::link::{Failure, Key};
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod expression;
+mod own;
 mod slots;
 #[cfg(test)]
 mod tests;
 pub mod wire;
 
+use self::own::Own;
 use self::slots::{Client, Content, Hearing, Slots, Stage, Standing, Topic, Want};
 pub use self::slots::{Listener, Slot, Uri};
 pub use self::wire::{Filter, List};
@@ -77,6 +81,10 @@ impl Lists {
 
     const fn without(self, list: List) -> Self {
         Self(self.0 & !(1 << list as u8))
+    }
+
+    const fn less(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     fn first(self) -> Option<List> {
@@ -245,6 +253,8 @@ pub struct Relay<R> {
     next: Option<Stream>,
     older: Option<Older>,
     cancelled: [Option<u64>; 4],
+    /// What drowse itself wants to hear.
+    own: Own,
     /// The modern stream may have to be opened anew.
     changed: bool,
     /// The server refused the stream for one of several URIs: they are tried one after the other.
@@ -278,6 +288,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             next: None,
             older: None,
             cancelled: [None; 4],
+            own: Own::NONE,
             changed: false,
             singly: false,
             stale: Lists::NONE,

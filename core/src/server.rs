@@ -79,7 +79,8 @@ pub struct Config {
     pub session_keepalive: Option<Duration>,
     /// What a request may take unless it says otherwise.
     pub allowance: Allowance,
-    /// When the server is asked what it offers, to be saved for the time when it sleeps; `None`: never.
+    /// When the server is asked what it offers, to be saved for the time when it sleeps; `None`: never. A modern server
+    /// that is a process is also asked to say when that changes ([`relay::Step::Listen`], though nobody listens).
     pub snapshot: Option<snapshot::Limits>,
 }
 
@@ -933,6 +934,9 @@ where
                     self.lifecycle.handle_ready(self.now);
                     self.link.handle_ready(self.now);
                     self.relay.handle_ready(revision.era());
+                    if self.hears_of_changes() {
+                        self.relay.want_lists(false);
+                    }
                     self.gathering.handle_ready(self.now);
                 }
             } else if let Some(error) = negotiation.failure() {

@@ -405,6 +405,12 @@ impl Gathering {
         }
     }
 
+    /// Whether a question is put next, or a round ended.
+    #[must_use]
+    pub const fn is_about_to_ask(&self) -> bool {
+        matches!(self.phase, Phase::Go { .. })
+    }
+
     /// Whether an answer with that id is waited for.
     #[must_use]
     pub fn awaits(&self, wire: u64) -> bool {

@@ -18,6 +18,7 @@ use drowse_core::era::Era;
 use drowse_core::lifecycle::{self, Exit, PublicState};
 use drowse_core::link::Ran;
 use drowse_core::server::{Config, Refusal};
+use drowse_core::snapshot;
 use drowse_core::time::{Duration, Instant};
 
 use harness::{Did, Fate, Peer, World};
@@ -77,7 +78,9 @@ impl Ledger {
 
 fn month(peer: Peer, seed: u64) -> Ledger {
     let lifecycle = lifecycle::Config { idle: Some(PERIOD), resident: true, ..lifecycle::Config::default() };
-    let mut world = World::new(Config { lifecycle, ..Config::default() }, peer);
+    // Every other one is asked what it offers, and when that changes.
+    let snapshot = (seed % 2 == 1 && !peer.is_remote()).then(snapshot::Limits::default);
+    let mut world = World::new(Config { lifecycle, snapshot, ..Config::default() }, peer);
     let mut chance = Chance(seed);
     let mut ledger = Ledger::default();
     let mut open: Vec<usize> = Vec::new();

@@ -21,7 +21,9 @@ use drowse_core::link::{Allowance, Cause, Key, OWN_INDEX, REISSUED, Ran, Slot};
 use drowse_core::message::Own;
 use drowse_core::method::Method;
 use drowse_core::negotiate::{Limits, Question};
+use drowse_core::relay::{List, Step as Relayed};
 use drowse_core::server::{Action, Config, Kept, Operation, Outcome, Refusal, Server, Transport};
+use drowse_core::snapshot::{self, Step as Gathered};
 use drowse_core::time::{Duration, Instant, Reason};
 use drowse_core::trace::{self, Input, MAX_BESIDE_FRAME, Output};
 use proptest::prelude::*;
@@ -34,6 +36,9 @@ mod http;
 mod kept;
 
 const SLOTS: usize = 5;
+
+/// What a server says that it has.
+const OFFERS: &str = r#""capabilities":{"tools":{"listChanged":true},"resources":{}}"#;
 
 type Machine = Server<[Slot; SLOTS]>;
 
@@ -72,6 +77,8 @@ enum Step {
     Verdict(usize, Verdict),
     /// What came of an exchange of drowse's own.
     OwnVerdict(Carried, Verdict),
+    /// What came of the exchange of a question of the gathering's.
+    PageVerdict(Verdict),
     /// Time passes, and the timer fires, perhaps late.
     Pass(u64),
 }
@@ -87,6 +94,14 @@ enum Frame {
     Guess(u64, Body),
     /// An answer with a guessed id of drowse's own messages.
     OwnGuess(u64, Body),
+    /// An answer to the latest question of the gathering's.
+    Gathered(Body),
+    /// An answer to what opened the stream of changes.
+    Listened(Body),
+    /// The stream of changes is open.
+    Acknowledged,
+    /// A list changed.
+    Changed(List),
     Progress(usize),
     Request(Method),
     Notification,
@@ -99,6 +114,10 @@ enum Body {
     Result,
     Discovered(Option<Revision>),
     Initialized(Revision),
+    /// A page of a list.
+    Page {
+        more: bool,
+    },
     Error(i64),
     Unsupported(Revision),
     Faulty,
@@ -109,11 +128,15 @@ impl Body {
         match self {
             Self::Result => r#""result":{"content":[]}"#.to_owned(),
             Self::Discovered(Some(revision)) => {
-                format!(r#""result":{{"supportedVersions":["{}"],"capabilities":{{}}}}"#, revision.name())
+                format!(r#""result":{{"supportedVersions":["{}"],{OFFERS}}}"#, revision.name())
             }
             Self::Discovered(None) => r#""result":{"supportedVersions":["2030-01-01"]}"#.to_owned(),
             Self::Initialized(revision) => {
-                format!(r#""result":{{"protocolVersion":"{}","capabilities":{{}}}}"#, revision.name())
+                format!(r#""result":{{"protocolVersion":"{}",{OFFERS}}}"#, revision.name())
+            }
+            Self::Page { more } => {
+                let cursor = if more { r#","nextCursor":"c""# } else { "" };
+                format!(r#""result":{{"tools":[{{"name":"t"}}],"resources":[]{cursor}}}"#)
             }
             Self::Error(code) => format!(r#""error":{{"code":{code},"message":"no"}}"#),
             Self::Unsupported(revision) => format!(
@@ -143,6 +166,7 @@ fn method() -> impl Strategy<Value = Method> {
 fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
         4 => Just(Body::Result),
+        2 => any::<bool>().prop_map(|more| Body::Page { more }),
         1 => proptest::option::of(revision()).prop_map(Body::Discovered),
         1 => revision().prop_map(Body::Initialized),
         1 => prop_oneof![Just(-32601), Just(-32020), Just(-32022), any::<i64>()].prop_map(Body::Error),
@@ -157,6 +181,10 @@ fn frame() -> impl Strategy<Value = Frame> {
         6 => (0..SLOTS, body()).prop_map(|(which, body)| Frame::Answer(which, body)),
         2 => (prop_oneof![0..0x4_0000u64, any::<u64>()], body()).prop_map(|(id, body)| Frame::Guess(id, body)),
         2 => (0..16u64, body()).prop_map(|(number, body)| Frame::OwnGuess(number, body)),
+        4 => body().prop_map(Frame::Gathered),
+        1 => body().prop_map(Frame::Listened),
+        3 => Just(Frame::Acknowledged),
+        2 => prop_oneof![Just(List::Tools), Just(List::Resources)].prop_map(Frame::Changed),
         2 => (0..SLOTS).prop_map(Frame::Progress),
         1 => method().prop_map(Frame::Request),
         1 => Just(Frame::Notification),
@@ -230,6 +258,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Endpoint),
         4 => (0..SLOTS, verdict()).prop_map(|(which, verdict)| Step::Verdict(which, verdict)),
         3 => (carried(), verdict()).prop_map(|(carried, verdict)| Step::OwnVerdict(carried, verdict)),
+        2 => verdict().prop_map(Step::PageVerdict),
         6 => millis().prop_map(Step::Pass),
     ]
 }
@@ -274,8 +303,8 @@ fn config() -> impl Strategy<Value = Config> {
     let remembered = prop_oneof![Just(None), Just(Some(Era::Legacy)), Just(Some(Era::Modern))];
     let keepalive = proptest::option::of(0..40u64);
     let transport = prop_oneof![Just(Transport::Stream), Just(Transport::Http)];
-    (lifecycle, pin, remembered, keepalive, transport).prop_map(
-        |(lifecycle, pin, remembered, keepalive, transport)| Config {
+    (lifecycle, pin, remembered, keepalive, transport, any::<bool>()).prop_map(
+        |(lifecycle, pin, remembered, keepalive, transport, gathers)| Config {
             pin,
             remembered,
             limits: match transport {
@@ -287,7 +316,7 @@ fn config() -> impl Strategy<Value = Config> {
             keepalive: keepalive.map(Duration::from_secs),
             session_keepalive: Some(Duration::from_secs(30)),
             allowance: Allowance { quiet: Duration::from_secs(10), total: Duration::from_secs(30) },
-            snapshot: None,
+            snapshot: gathers.then(snapshot::Limits::default),
         },
     )
 }
@@ -307,6 +336,7 @@ struct Open {
 
 /// An adapter that keeps books, and may be made to lie.
 struct Adapter {
+    config: Config,
     machine: Machine,
     now: Instant,
     open: Vec<Option<Open>>,
@@ -314,6 +344,10 @@ struct Adapter {
     used: HashSet<u64>,
     /// The latest question of the handshake.
     question: Option<Own>,
+    /// The latest question of the gathering's, and what it was.
+    page: Option<(u64, Method)>,
+    /// What opened the stream of changes of this generation.
+    stream: Option<u64>,
     /// What it may at the earliest be counted from that the server falls asleep.
     quiet_since: Instant,
     deferrals: usize,
@@ -331,11 +365,14 @@ struct Adapter {
 impl Adapter {
     fn new(config: Config, honest: bool) -> Self {
         Self {
+            config,
             machine: Server::new(config, [Slot::EMPTY; SLOTS], 3, CrashLog::new()),
             now: Instant::from_millis(5_000_000),
             open: vec![None; SLOTS],
             used: HashSet::new(),
             question: None,
+            page: None,
+            stream: None,
             quiet_since: Instant::ZERO,
             deferrals: 0,
             concluded: 0,
@@ -481,6 +518,10 @@ impl Adapter {
                 };
                 self.give(Input::Verdict { carried: *carried, wire, verdict: *verdict });
             }
+            Step::PageVerdict(verdict) => {
+                let Some((wire, method)) = self.page else { return };
+                self.give(Input::Verdict { carried: Carried::Request(method), wire, verdict: *verdict });
+            }
             Step::Pass(millis) => {
                 self.now = now.after(Duration::from_millis(*millis));
                 self.timeout();
@@ -515,6 +556,7 @@ impl Adapter {
                     | Step::TreeGone
                     | Step::Verdict(..)
                     | Step::OwnVerdict(..)
+                    | Step::PageVerdict(..)
             );
             assert!(by_itself || self.may_sleep(), "{step:?} made it idle");
         }
@@ -593,6 +635,23 @@ impl Adapter {
             },
             Frame::Guess(wire, body) => id(wire.to_string(), *body),
             Frame::OwnGuess(number, body) => id((number << 16 | u64::from(OWN_INDEX)).to_string(), *body),
+            Frame::Gathered(body) => match self.page {
+                Some((wire, _)) => id(wire.to_string(), *body),
+                None => return,
+            },
+            Frame::Listened(body) => match self.stream {
+                Some(wire) => id(wire.to_string(), *body),
+                None => return,
+            },
+            Frame::Acknowledged => {
+                let Some(wire) = self.stream else { return };
+                format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{wire}}},"notifications":{{"toolsListChanged":true}}}}}}"#
+                )
+            }
+            Frame::Changed(list) => {
+                format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, list.notification())
+            }
             Frame::Progress(which) => {
                 let token = self.key(*which).map_or(7, Key::wire);
                 format!(
@@ -675,11 +734,25 @@ impl Adapter {
                         assert!(open.sent > 0, "what was only queued survives a lost link");
                     }
                 }
+                Action::Snapshot(Gathered::Ask { wire, listing, .. }) => {
+                    assert!(self.machine.lifecycle().is_ready() && self.config.snapshot.is_some());
+                    self.page = Some((wire, listing.method()));
+                }
+                Action::Relay(Relayed::Listen { wire, .. }) => {
+                    assert_eq!(self.machine.revision().map(Revision::era), Some(Era::Modern));
+                    assert_eq!(self.config.transport, Transport::Stream);
+                    assert!(self.config.snapshot.is_some());
+                    if self.honest {
+                        assert_eq!(self.stream, None, "a server is asked once");
+                    }
+                    self.stream = Some(wire);
+                }
                 Action::Persist(_) if self.honest => {
                     self.give(Input::Persisted);
                 }
                 Action::Spawn { .. } if self.honest => {
                     self.question = None;
+                    self.stream = None;
                     self.give(Input::Spawned);
                 }
                 Action::Kill if self.honest => {
@@ -874,6 +947,7 @@ proptest! {
     fn every_call_ends_once_and_runs_at_most_once(
         legacy in any::<bool>(),
         auto_restart in any::<bool>(),
+        gathers in any::<bool>(),
         turns in proptest::collection::vec(turn(), 0..60),
     ) {
         let era = if legacy { Era::Legacy } else { Era::Modern };
@@ -883,7 +957,8 @@ proptest! {
             resident: true,
             ..lifecycle::Config::default()
         };
-        let mut world = World::new(Config { lifecycle, ..Config::default() }, era);
+        let snapshot = gathers.then(snapshot::Limits::default);
+        let mut world = World::new(Config { lifecycle, snapshot, ..Config::default() }, era);
         let mut methods = HashMap::new();
         for turn in turns {
             match turn {
@@ -925,5 +1000,8 @@ proptest! {
         prop_assert!(!world.has_process(), "it is not asleep: {}", world.state());
         // And whatever happened: the next command works.
         world.use_it();
+        let before = world.gathered;
+        world.seconds(5);
+        prop_assert_eq!(world.gathered > before, gathers);
     }
 }

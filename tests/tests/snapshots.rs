@@ -8,11 +8,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::State;
 use drowse_runtime::snapshot::{self, Snapshot};
-use drowse_tests::harness::{Home, HttpServer, Session, in_both_eras};
+use drowse_tests::harness::{Home, HttpServer, Session, Watch, in_both_eras};
 use serde_json::{Value, json};
 
 fn name(text: &str) -> SessionName {
@@ -100,15 +101,57 @@ fn every_wake_takes_a_new_one() {
 
 #[test]
 fn a_list_that_changed_is_saved_again() {
-    let home = Home::new();
-    let session = home.connect("@s", &[], &["--era", "legacy"]);
-    let before = saved(&home, &session);
-    session.call("flip_tools", &[]).ok();
-    // The change came before the answer of the call, and is waited for.
-    let after = saved(&home, &session);
-    assert_ne!(tools(&before), tools(&after));
-    assert_eq!(tools(&after), live_tools(&session));
-    assert_eq!(after.header.generation, before.header.generation);
+    in_both_eras(|era| {
+        let home = Home::new();
+        let session = home.connect("@s", &[], &["--era", era]);
+        let before = saved(&home, &session);
+        session.call("flip_tools", &[]).ok();
+        // The change came before the answer of the call, and is waited for.
+        let after = saved(&home, &session);
+        assert_ne!(tools(&before), tools(&after), "{era}");
+        assert_eq!(tools(&after), live_tools(&session));
+        assert_eq!(after.header.generation, before.header.generation);
+    });
+}
+
+/// Waits until the file holds other tools than these.
+#[track_caller]
+fn changed(home: &Home, before: &Snapshot) -> Snapshot {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut watch = Watch::on(&home.files().session(&name("s"))).unwrap();
+    loop {
+        let now = snapshot::read(home.files(), &name("s")).unwrap().expect("it is never gone");
+        if tools(&now) != tools(before) {
+            return now;
+        }
+        assert!(watch.changed(deadline).unwrap(), "it did not change");
+    }
+}
+
+#[test]
+fn a_list_that_changes_while_nobody_asks_for_anything_is_saved_too() {
+    in_both_eras(|era| {
+        let home = Home::new();
+        let session = home.connect("@s", &["--idle-timeout", "5"], &["--era", era]);
+        let before = saved(&home, &session);
+        session.call("flip_tools", &["in_ms:=500"]).ok();
+        let (low, high) = session.deadline().expect("a deadline");
+        let after = changed(&home, &before);
+        assert!(tools(&after).contains(&"bonus".to_owned()) && !tools(&before).contains(&"bonus".to_owned()));
+        assert_eq!(after.header.generation, before.header.generation);
+        assert_eq!((session.listed()["status"].as_str(), session.starts()), (Some("live"), 1));
+        let (after_low, after_high) = session.deadline().expect("a deadline");
+        assert!(after_low <= high && low <= after_high, "{era}: it is no use: {low}, {after_high}");
+        session.wait_until_asleep();
+        // One question more, and a word before the end.
+        let methods = session.methods();
+        let listens = methods.iter().filter(|method| *method == "subscriptions/listen").count();
+        assert_eq!(listens, usize::from(era == "modern"), "{methods:?}");
+        if era == "modern" {
+            assert_eq!(methods.last().unwrap(), "notifications/cancelled");
+        }
+        assert_eq!(tools(&after), tools(&snapshot::read(home.files(), &name("s")).unwrap().unwrap()));
+    });
 }
 
 #[test]

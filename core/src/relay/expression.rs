@@ -44,6 +44,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.next = None;
         self.older = None;
         self.cancelled = [None; 4];
+        self.own = Own::NONE;
         self.singly = false;
         self.stale = Lists::NONE;
         self.asked = 0;
@@ -104,7 +105,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             self.part(false);
         } else if self.current.is_some_and(|stream| stream.wire == wire) {
             let Some(stream) = self.current.take() else { return false };
-            self.stale = self.stale.or(stream.lists);
+            let lasted = now >= stream.since.after(LASTING);
+            let quietly = self.is_own_end(stream, lasted);
+            self.stale = self.stale.or(stream.lists.and(self.lists_of_others()));
             for index in 0..self.slots.count() {
                 if let Some(topic) = self.slots.topic(index)
                     && core::mem::take(&mut topic.in_current)
@@ -114,11 +117,16 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                     topic.standing = Standing::Unasked;
                 }
             }
-            self.retry(now, now >= stream.since.after(LASTING));
-        } else if self.next.is_some_and(|stream| stream.wire == wire) {
-            self.next = None;
-            self.silent_candidates();
-            self.retry(now, false);
+            if quietly {
+                self.changed = true;
+            } else {
+                self.retry(now, lasted);
+            }
+        } else if let Some(next) = self.next.take_if(|stream| stream.wire == wire) {
+            if !self.is_own_fault(next, false) {
+                self.silent_candidates();
+                self.retry(now, false);
+            }
         } else {
             return false;
         }
@@ -182,7 +190,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         }
         let stale = core::mem::take(&mut self.stale);
         self.tell_lists(stale.and(lists));
-        self.changed |= self.singly;
+        self.regain(lists);
+        self.changed |= self.singly || self.own.is_tried();
     }
 
     /// A resource was updated. `wire`: the stream that says so.
@@ -220,7 +229,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if self.older.is_some_and(|older| now >= older.until) {
             self.part(true);
         }
-        if let Some(next) = self.next.filter(|stream| now >= stream.since.after(self.patience)) {
+        if let Some(next) = self.next
+            && self.open_by(next).is_some_and(|by| now >= by)
+        {
             self.handle_ended(now, next.wire);
             self.cancel(next.wire);
         }
@@ -248,8 +259,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if let Some(older) = self.older {
             table.set(Reason::Overlap, older.until);
         }
-        if let Some(next) = self.next {
-            table.set(Reason::Subscribe, next.since.after(self.patience));
+        if let Some(by) = self.next.and_then(|next| self.open_by(next)) {
+            table.set(Reason::Subscribe, by);
         }
         if self.asked > 0 {
             for (_, topic) in self.slots.topics() {
@@ -262,17 +273,18 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// The modern stream is opened, opened anew, or closed.
     pub(super) fn poll_stream(&mut self, now: Instant, wire: impl FnOnce() -> u64) -> Option<Step> {
-        let settled = self.next.is_none() && self.older.is_none() && self.pause.is_none();
-        if self.era != Some(Era::Modern) || !self.changed || !settled {
+        if self.era != Some(Era::Modern) || !self.changed {
+            return None;
+        }
+        if let Some(wire) = self.supersede() {
+            return Some(Step::Cancel { wire });
+        }
+        if self.next.is_some() || self.older.is_some() || self.pause.is_some() {
             return None;
         }
         self.changed = false;
-        let is_active = |client: &Client| matches!(client.stage, Stage::Asking | Stage::Live);
-        let listening = self.slots.clients().filter(|(_, client)| is_active(client));
-        let lists = listening.fold(Lists::NONE, |all, (_, client)| all.or(client.lists));
-        let lists = lists.and(self.offers.lists);
-        let mut differs = self.current.map_or(Lists::NONE, |stream| stream.lists) != lists;
-        let (mut any, mut first) = (!lists.is_empty(), true);
+        let lists = self.lists_of_others().and(self.offers.lists);
+        let (mut differs, mut any, mut first) = (false, !lists.is_empty(), true);
         for index in 0..self.slots.count() {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             let mut wanted = topic.wants > 0 && self.is_active(index);
@@ -290,6 +302,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                 topic.in_next = wanted;
             }
         }
+        let lists = lists.or(self.own.lists(any).and(self.offers.lists));
+        any |= !lists.is_empty();
+        differs |= self.current.map_or(Lists::NONE, |stream| stream.lists) != lists;
         if differs && any {
             let wire = wire();
             self.next = Some(Stream { wire, lists, since: now });
@@ -298,14 +313,12 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         for index in 0..self.slots.count() {
             if let Some(topic) = self.slots.topic(index) {
                 topic.in_next = false;
-                if !any {
-                    topic.in_current = false;
-                    if topic.standing == Standing::Held {
-                        topic.standing = Standing::Unasked;
-                    }
-                }
             }
         }
+        if !any {
+            self.forget_current();
+        }
+        self.changed = self.own.settle();
         // Somebody may have been refused, and something may be forgotten now.
         self.work = true;
         if any { None } else { self.current.take().map(|stream| Step::Cancel { wire: stream.wire }) }
@@ -313,7 +326,11 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// The server will not open the stream that it was asked for. `never`: it has no such streams.
     fn stream_refused(&mut self, now: Instant, why: Why, never: bool) -> Answered {
-        self.next = None;
+        if let Some(next) = self.next.take()
+            && self.is_own_fault(next, never)
+        {
+            return Answered::Taken;
+        }
         let is_candidate = |topic: &Topic| topic.in_next && topic.standing != Standing::Held;
         let candidates = self.slots.topics().filter(|(_, topic)| is_candidate(topic)).count();
         let one_of_many = why == Why::Gone && candidates > 1;
@@ -352,7 +369,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         }
     }
 
-    fn cancel(&mut self, wire: u64) {
+    pub(super) fn cancel(&mut self, wire: u64) {
         // More than a few at once only after time-outs, where it is no more than a courtesy.
         if let Some(place) = self.cancelled.iter_mut().find(|place| place.is_none()) {
             *place = Some(wire);

@@ -85,7 +85,7 @@ pub enum Action {
     Terminate,
     /// Kill the whole tree. If there is none, `handle_tree_gone` at once.
     Kill,
-    /// Say something to a client that listens, or to the server on behalf of those who do.
+    /// Say something to a client that listens, or to the server on behalf of those who do, of whom drowse may be one.
     Relay(relay::Step),
     /// Ask the server what it offers, or save what it said.
     Snapshot(snapshot::Step),

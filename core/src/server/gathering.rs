@@ -42,9 +42,22 @@ where
             .then_some(Action::SendOwn(Own::Cancelled { id: wire, timed_out: true }))
     }
 
+    /// Whether drowse itself wants to hear of changed lists. Over HTTP that would be a connection, held for as long as
+    /// the server is awake.
+    pub(super) const fn hears_of_changes(&self) -> bool {
+        self.config.snapshot.is_some() && !self.is_http()
+    }
+
     /// Last of all: whatever anybody else wants comes first.
     pub(super) fn poll_gathering(&mut self) -> Option<Action> {
         self.gathering.note_busy(self.now, self.lifecycle.in_flight() > 0);
+        if self.hears_of_changes() && self.gathering.is_about_to_ask() {
+            // Before the first list is asked for, so that no change is missed between.
+            self.relay.want_lists(true);
+            if let Some(action) = self.poll_relay(self.writable) {
+                return Some(action);
+            }
+        }
         let own = &mut self.own;
         let step = self.gathering.poll(self.now, self.writable, || {
             let id = own_id(*own, Question::Initialize);

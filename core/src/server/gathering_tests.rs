@@ -1,19 +1,24 @@
 //! What drowse asks a server for itself: that it costs nobody anything.
 
-use std::string::ToString;
+use std::string::{String, ToString};
 use std::vec::Vec;
 
 use serde_json::{Value, json};
 
 use super::*;
+use crate::relay::List;
 use crate::snapshot::{Limits as Gathered, Listing, Listings, Step};
 
 type Machine = Server<[Slot; 4]>;
 
 const IDLE: u64 = 60_000;
 
-/// A modern server that has tools and is ready, and the time.
+/// A modern server that has tools and is ready.
 fn ready(transport: Transport) -> Machine {
+    ready_with(transport, &json!({"tools": {}}))
+}
+
+fn ready_with(transport: Transport, capabilities: &Value) -> Machine {
     let lifecycle =
         lifecycle::Config { idle: Some(Duration::from_millis(IDLE)), ..lifecycle::Config::default() };
     let limits = Limits { hedge: None, ..Limits::default() };
@@ -24,7 +29,7 @@ fn ready(transport: Transport) -> Machine {
     for action in actions(&mut server, 0) {
         if let Action::SendOwn(Own::Discover { id, .. }) = action {
             let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete",
-                "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}});
+                "supportedVersions": ["2026-07-28"], "capabilities": capabilities}});
             server.handle_frame(at(0), answer.to_string().as_bytes());
         }
     }
@@ -189,4 +194,126 @@ fn a_line_that_is_too_long_or_no_message_is_a_lack() {
             "{did:?}"
         );
     }
+}
+
+fn announces() -> Value {
+    json!({"tools": {"listChanged": true}, "prompts": {}})
+}
+
+fn changed(list: List) -> String {
+    json!({"jsonrpc": "2.0", "method": list.notification(), "params": {}}).to_string()
+}
+
+/// The stream was opened before the first list was asked for.
+fn opened(did: &[Action]) -> (u64, u64) {
+    match did {
+        [
+            Action::Relay(relay::Step::Listen { wire, lists }),
+            Action::Snapshot(Step::Ask { wire: page, listing: Listing::Tools, more: false }),
+        ] => {
+            assert!(lists.has(List::Tools) && !lists.has(List::Prompts));
+            (*wire, *page)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn acknowledged(wire: u64) -> String {
+    json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+        "_meta": {"io.modelcontextprotocol/subscriptionId": wire}, "notifications": {"toolsListChanged": true}}})
+    .to_string()
+}
+
+/// It gathered all, and nothing is to be done.
+fn gathered(server: &mut Machine, millis: u64, page: u64) {
+    server.handle_frame(at(millis), tools(page).to_string().as_bytes());
+    let did = actions(server, millis);
+    if let [Action::Snapshot(Step::Ask { wire, listing: Listing::Prompts, .. })] = did[..] {
+        let none = json!({"jsonrpc": "2.0", "id": wire, "result": {"resultType": "complete", "prompts": []}});
+        server.handle_frame(at(millis), none.to_string().as_bytes());
+        let did = actions(server, millis);
+        assert!(
+            matches!(did[..], [Action::Snapshot(Step::Gathered { lacking: Listings::NONE, .. })]),
+            "{did:?}"
+        );
+    } else {
+        assert!(
+            matches!(did[..], [Action::Snapshot(Step::Gathered { lacking: Listings::NONE, .. })]),
+            "{did:?}"
+        );
+    }
+}
+
+#[test]
+fn a_modern_process_is_asked_to_say_when_its_lists_change() {
+    let mut server = ready_with(Transport::Stream, &announces());
+    let (stream, page) = opened(&pass(&mut server, 100));
+    assert_eq!(server.lifecycle().in_flight(), 0);
+    server.handle_frame(at(101), acknowledged(stream).as_bytes());
+    gathered(&mut server, 102, page);
+    assert_eq!(server.poll_timeout(), Some((at(IDLE), Reason::Idle)), "nothing wakes it before");
+    server.handle_frame(at(30_000), changed(List::Tools).as_bytes());
+    assert_eq!(actions(&mut server, 30_000), []);
+    assert_eq!(server.poll_timeout(), Some((at(31_000), Reason::Snapshot)));
+    let page = asked(&pass(&mut server, 31_000));
+    gathered(&mut server, 31_001, page);
+    assert_eq!(server.lifecycle().idle_deadline(), Some(at(IDLE)), "it is no activity");
+    let did = pass(&mut server, IDLE);
+    assert_eq!(states(&did), [PublicState::Idle]);
+    let place = |wanted: Action| did.iter().position(|action| *action == wanted);
+    let ended = place(Action::SendOwn(Own::Cancelled { id: stream, timed_out: false }));
+    assert!(ended.is_some() && ended < place(Action::CloseInput), "{did:?}");
+}
+
+#[test]
+fn nothing_is_asked_of_others() {
+    // Not where the server announces nothing, nor over HTTP.
+    for (transport, offers) in [(Transport::Stream, json!({"tools": {}})), (Transport::Http, announces())] {
+        let mut server = ready_with(transport, &offers);
+        let page = asked(&pass(&mut server, 100));
+        gathered(&mut server, 101, page);
+        assert_eq!(server.poll_timeout(), Some((at(IDLE), Reason::Idle)));
+    }
+}
+
+#[test]
+fn a_server_that_will_not_say_it_is_none_the_worse() {
+    for code in [-32601, -32602, -32603] {
+        let mut server = ready_with(Transport::Stream, &announces());
+        let (stream, page) = opened(&pass(&mut server, 100));
+        let error = json!({"jsonrpc": "2.0", "id": stream, "error": {"code": code, "message": "no"}});
+        let outcome = server.handle_frame(at(101), error.to_string().as_bytes());
+        assert!(matches!(outcome, Outcome::Ignored(_)), "nobody asked: {outcome:?}");
+        gathered(&mut server, 102, page);
+        assert_eq!(server.poll_timeout(), Some((at(IDLE), Reason::Idle)), "{code}");
+    }
+    // No answer at all.
+    let mut server = ready_with(Transport::Stream, &announces());
+    let (_, page) = opened(&pass(&mut server, 100));
+    gathered(&mut server, 102, page);
+    assert_eq!(server.poll_timeout(), Some((at(IDLE), Reason::Idle)));
+}
+
+#[test]
+fn whoever_is_being_served_is_served_first() {
+    let mut server = ready_with(Transport::Stream, &announces());
+    let operation = Operation { method: Method::ToolsCall, allowance: None };
+    let key = server.submit(at(50), operation).unwrap();
+    let did = actions(&mut server, 50);
+    let [Action::Send { wire, .. }] = did[..] else { panic!("{did:?}") };
+    server.handle_sent(key);
+    assert_eq!(pass(&mut server, 200), []);
+    server.handle_frame(at(300), tools(wire).to_string().as_bytes());
+    assert_eq!(actions(&mut server, 300), []);
+    assert_eq!(pass(&mut server, 399), []);
+    opened(&pass(&mut server, 400));
+}
+
+#[test]
+fn a_full_pipe_holds_it_up() {
+    let mut server = ready_with(Transport::Stream, &announces());
+    server.set_writable(false);
+    assert_eq!(pass(&mut server, 100), []);
+    server.set_writable(true);
+    opened(&actions(&mut server, 101));
 }

@@ -78,7 +78,12 @@ where
 
     /// All that an [`Outcome::Acknowledged`] names was handed in.
     pub fn handle_acknowledged(&mut self, now: Instant, wire: u64) {
+        self.now = now;
         self.relay.handle_acknowledged(now, wire);
+        let regained = self.relay.take_regained();
+        for list in List::ALL.into_iter().filter(|list| regained.has(*list)) {
+            self.gathering.handle_changed(now, Listings::changed(list));
+        }
         self.settle();
     }
 
@@ -98,7 +103,13 @@ where
             let uri = json::member(frame, params?, "uri").filter(|uri| json::is_string(uri.of(frame)))?;
             return Some(Outcome::Updated { uri, wire });
         } else if json::str_eq(method, ACKNOWLEDGED) {
-            return Some(Outcome::Acknowledged { wire: wire?, filter: Filter::read(frame, params)? });
+            let (wire, filter) = (wire?, Filter::read(frame, params)?);
+            if !self.relay.has_listeners() {
+                // It was opened for drowse alone, without any URI that had to be looked up.
+                self.handle_acknowledged(self.now, wire);
+                return Some(Outcome::Ignored(Ignored::Internal));
+            }
+            return Some(Outcome::Acknowledged { wire, filter });
         } else if json::str_eq(method, "notifications/cancelled") {
             self.relay.handle_ended(self.now, cancelled(frame, params)?);
         }

@@ -23,10 +23,12 @@ use drowse_core::era::Era;
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Cause, Key, Ran, Slot};
-use drowse_core::message::{self, Identity};
+use drowse_core::message::{self, Identity, Writer};
 use drowse_core::method::Method;
 use drowse_core::negotiate::Limits;
+use drowse_core::relay;
 use drowse_core::server::{Action, Config, Ignored, Operation, Outcome, Refusal, Server, Transport};
+use drowse_core::snapshot;
 use drowse_core::splice::{self, RequestParts};
 use drowse_core::time::{Duration, Instant, Reason};
 use serde_json::{Value, json};
@@ -159,6 +161,10 @@ pub(crate) struct World {
     /// Progress that was passed on.
     pub(crate) progress: usize,
     pub(crate) record: Option<Record>,
+    /// What the server offers is asked for.
+    gathers: bool,
+    /// How often all of it was.
+    pub(crate) gathered: usize,
     now: Instant,
     process: Option<Process>,
     pub(crate) net: Net,
@@ -190,6 +196,8 @@ impl World {
         }
         let slots = vec![Slot::EMPTY; 8].into_boxed_slice();
         Self {
+            gathers: config.snapshot.is_some(),
+            gathered: 0,
             server: Server::new(config, slots, generation, crashes),
             behaviour: Behaviour::of(peer),
             disk: Disk::Works,
@@ -415,6 +423,8 @@ impl World {
         let mut write = |at, message| self.agenda.push((at, generation, Event::Write(message)));
         let now = self.now;
         let started = self.server.revision().is_some();
+        let offers =
+            if self.gathers { json!({"tools": {"listChanged": true}, "prompts": {}}) } else { json!({}) };
         if behaviour.mute || behaviour.mute_after_start && started {
             return;
         }
@@ -430,7 +440,7 @@ impl World {
                         message,
                         "result",
                         &json!({"resultType": "complete",
-                    "supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0, "cacheScope": "private"}),
+                    "supportedVersions": ["2026-07-28"], "capabilities": offers, "ttlMs": 0, "cacheScope": "private"}),
                     ),
                 );
             }
@@ -444,7 +454,7 @@ impl World {
                         message,
                         "result",
                         &json!({"protocolVersion": message["params"]["protocolVersion"],
-                    "capabilities": {}, "serverInfo": {"name": "simulated", "version": "0"}}),
+                    "capabilities": offers, "serverInfo": {"name": "simulated", "version": "0"}}),
                     ),
                 );
             }
@@ -459,6 +469,17 @@ impl World {
                 process.held.retain(|held| held.request["id"] != *cancelled);
             }
             ("notifications/initialized", _) => {}
+            // drowse's own, of which nobody knows.
+            ("subscriptions/listen", Era::Modern) if message["params"].get("call").is_none() => {
+                let meta = json!({"io.modelcontextprotocol/subscriptionId": message["id"]});
+                let params = json!({"_meta": meta, "notifications": message["params"]["notifications"]});
+                let method = "notifications/subscriptions/acknowledged";
+                write(now, json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            }
+            ("tools/list" | "prompts/list", _) if message["params"].get("call").is_none() => {
+                let list = method.trim_end_matches("/list");
+                write(now, reply(message, "result", &json!({"resultType": "complete", list: []})));
+            }
             (method, era) => {
                 assert!(message.get("id").is_some(), "{message}");
                 let modern = message["params"]["_meta"].get(message::META_PROTOCOL_VERSION).is_some();
@@ -550,8 +571,35 @@ impl World {
                 }
                 Action::Renewed => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
-                Action::Relay(step) => panic!("{step:?}, though nobody listens"),
-                Action::Snapshot(step) => panic!("{step:?}, though nothing is saved"),
+                Action::Relay(step) => {
+                    let (relay::Step::Listen { wire, lists }, true, false) =
+                        (step, self.gathers, self.behaviour.peer.is_remote())
+                    else {
+                        panic!("{step:?}, though nobody listens")
+                    };
+                    let revision = self.server.revision().expect("it is ready");
+                    let mut buffer = [0; 1024];
+                    let mut w = Writer::new(&mut buffer);
+                    relay::wire::listen(&mut w, wire, revision, IDENTITY, lists, core::iter::empty());
+                    let bytes = w.finish().expect("it fits").to_vec();
+                    self.write(&bytes);
+                }
+                Action::Snapshot(step) => {
+                    assert!(self.gathers, "{step:?}, though nothing is saved");
+                    assert!(!self.behaviour.peer.is_remote(), "only processes are simulated so far");
+                    match step {
+                        snapshot::Step::Ask { wire, listing, more } => {
+                            assert!(!more, "there is one page");
+                            let revision = self.server.revision().expect("it is ready");
+                            let mut buffer = [0; 1024];
+                            let mut w = Writer::new(&mut buffer);
+                            snapshot::request(&mut w, wire, listing, revision, IDENTITY, None);
+                            let bytes = w.finish().expect("it fits").to_vec();
+                            self.write(&bytes);
+                        }
+                        snapshot::Step::Gathered { .. } => self.gathered += 1,
+                    }
+                }
                 Action::AnswerLevel { key } => self.conclude(key, Fate::Answered(json!({}))),
                 Action::AnswerInfo { key } => self.conclude(key, Fate::Answered(json!("info"))),
                 Action::Fail { key, failure } => {

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use caller::{Caller, failure};
-pub(crate) use server::{ListFault, MEMORY, Script};
+pub(crate) use server::{ListFault, ListenFault, MEMORY, Script};
 pub(crate) use site::{Respond, Seen, Site};
 
 /// What kind of server it is, and how it is reached.
@@ -63,6 +63,11 @@ impl Peer {
 
     pub(crate) const fn is_remote(self) -> bool {
         !matches!(self, Self::Process(_))
+    }
+
+    /// drowse itself has a stream there, on which it hears that lists changed.
+    pub(crate) const fn has_own_stream(self) -> bool {
+        matches!(self, Self::Process(Era::Modern))
     }
 
     /// It takes a while to let it go, in which something may come.

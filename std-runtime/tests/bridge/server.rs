@@ -48,6 +48,8 @@ pub(crate) struct Script {
     pub(crate) per_page: Option<usize>,
     /// What becomes of requests for its tools.
     pub(crate) tools_fault: Option<ListFault>,
+    /// What becomes of modern requests to be told of changes.
+    pub(crate) listen_fault: Option<ListenFault>,
     /// Its lists and reads may be used again for so many milliseconds.
     pub(crate) ttl_ms: u64,
 }
@@ -60,6 +62,18 @@ pub(crate) enum ListFault {
     Error(i64),
     /// There is always another page.
     Endless,
+}
+
+/// How a modern server answers who wants to be told of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenFault {
+    /// With that error.
+    Error(i64),
+    /// With that error where lists are named.
+    Lists(i64),
+    /// With that error while another stream is open.
+    Second(i64),
+    Silent,
 }
 
 impl Script {
@@ -104,6 +118,7 @@ impl Script {
             tools: 0,
             per_page: None,
             tools_fault: None,
+            listen_fault: None,
             ttl_ms: 0,
         }
     }
@@ -238,6 +253,12 @@ impl Process {
         self.streams.borrow().len()
     }
 
+    /// Whether somebody hears of it when the list of tools changes.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.initialized.get()
+            || self.streams.borrow().iter().any(|(_, filter)| filter["toolsListChanged"] == true)
+    }
+
     fn announce(&self, method: &str, params: Value) {
         self.write(json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
@@ -366,6 +387,13 @@ pub(super) fn request(
         (Era::Modern, "subscriptions/listen") => {
             let filter = params["notifications"].clone();
             let uris = filter["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            match script.listen_fault {
+                Some(ListenFault::Error(code)) => return error(code),
+                Some(ListenFault::Lists(code)) if filter["toolsListChanged"] == true => return error(code),
+                Some(ListenFault::Second(code)) if process.open_streams() > 0 => return error(code),
+                Some(ListenFault::Silent) => return None,
+                _ => {}
+            }
             if uris.contains(&json!("gone:1")) {
                 return error(-32602);
             }

@@ -8,7 +8,11 @@ use drowse_runtime::bridge::Hub;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bridge::{Caller, IDLE, ListFault, Peer, Script, Stage, TICK, assert_at, play, sleepy, with_idle};
+use super::subscriptions::subscribe;
+use crate::bridge::{
+    Caller, Event, IDLE, ListFault, ListenFault, Peer, Script, Stage, TICK, assert_at, play, sleepy,
+    with_idle,
+};
 
 over_both_transports! {
     it_is_gathered_when_it_is_quiet_and_delays_no_sleep
@@ -327,5 +331,122 @@ fn a_flood_of_changes_is_answered_with_ever_fewer_questions() {
         hub.retired().await;
         let asked = stage.got("tools/list").len();
         assert!((5..=20).contains(&asked), "{asked} in ten minutes");
+    });
+}
+
+/// The filters of the streams that the server was asked for, in order.
+fn listened(stage: &Stage) -> Vec<Value> {
+    let events = stage.events();
+    let filters = events.iter().filter_map(|(_, event)| match event {
+        Event::Got(message) if message["method"] == "subscriptions/listen" => {
+            Some(message["params"]["notifications"].clone())
+        }
+        _ => None,
+    });
+    filters.collect()
+}
+
+#[test]
+fn a_modern_process_says_that_its_tools_changed_though_nobody_else_listens() {
+    play(async || {
+        let (stage, hub) = three(Era::Modern, |_| {});
+        let ready = stage.ready().await;
+        stage.saved().await;
+        // Before the first list, and after whoever woke it.
+        assert_eq!(stage.methods()[..3], ["server/discover", "subscriptions/listen", "tools/list"]);
+        assert_at(stage.got("subscriptions/listen")[0], ready + ms(100));
+        assert_eq!(listened(&stage), [json!({"toolsListChanged": true})]);
+        sleep(seconds(100)).await;
+        stage.change_tools();
+        stage.process().change_tools();
+        let said = stage.elapsed();
+        stage.until(|stage| stage.snapshots().len() == 2).await;
+        assert_at(stage.elapsed(), said + seconds(1));
+        assert_eq!(names(&last(&stage))[0], "t0-v1");
+        let before = stage.methods();
+        assert_at(stage.state(PublicState::Idle).await, ready + IDLE);
+        hub.retired().await;
+        assert_eq!(stage.methods().split_off(before.len()), ["notifications/cancelled"]);
+        assert_eq!(listened(&stage).len(), 1);
+    });
+}
+
+#[test]
+fn a_server_behind_a_url_is_not_made_to_hold_a_stream_for_that() {
+    for peer in [Peer::Modern, Peer::Stateless] {
+        play(async || {
+            let (stage, hub) = three(peer, |_| {});
+            let ready = stage.ready().await;
+            stage.saved().await;
+            let before = stage.methods();
+            assert_eq!(listened(&stage), Vec::<Value>::new());
+            assert_at(stage.state(PublicState::Idle).await, ready + IDLE);
+            hub.retired().await;
+            assert_eq!(stage.methods(), before, "no traffic at all");
+        });
+    }
+}
+
+#[test]
+fn who_will_not_say_it_is_not_asked_again_and_serves_its_subscribers() {
+    for fault in [
+        ListenFault::Error(-32601),
+        ListenFault::Lists(-32602),
+        ListenFault::Lists(-32603),
+        ListenFault::Second(-32603),
+        ListenFault::Silent,
+    ] {
+        play(async || {
+            let (stage, hub) = three(Era::Modern, |script| script.listen_fault = Some(fault));
+            let ready = stage.ready().await;
+            stage.saved().await;
+            assert_eq!(listened(&stage).len(), 1, "{fault:?}");
+            assert_eq!(stage.notes(), Vec::<String>::new(), "nobody need know");
+            if matches!(fault, ListenFault::Error(_) | ListenFault::Silent) {
+                assert_at(stage.state(PublicState::Idle).await, ready + IDLE);
+                hub.retired().await;
+                return assert_eq!(listened(&stage).len(), 1, "{fault:?}");
+            }
+            let mut caller = Caller::connect(&hub).await;
+            let id = subscribe(&mut caller, &["a:1"]).await;
+            sleep(ms(50)).await;
+            assert_eq!(stage.process().subscriptions(), ["a:1"], "{fault:?}");
+            assert_eq!(stage.process().open_streams(), 1);
+            assert_eq!(stage.process().is_heard(), matches!(fault, ListenFault::Second(_)), "{fault:?}");
+            let asked = listened(&stage).len();
+            sleep(IDLE * 2).await;
+            assert_eq!((listened(&stage).len(), hub.state()), (asked, PublicState::Live));
+            caller.notify("notifications/cancelled", json!({"requestId": id})).await;
+            let ended = stage.elapsed();
+            assert_at(stage.state(PublicState::Idle).await, ended + IDLE);
+            hub.retired().await;
+        });
+    }
+}
+
+#[test]
+fn who_subscribes_first_is_asked_for_together_with_it() {
+    play(async || {
+        let stage = Stage::new(Script { tools: 3, ..Script::of(Era::Modern) });
+        let hub = stage.bridge(sleepy());
+        let mut caller = Caller::connect(&hub).await;
+        let id = subscribe(&mut caller, &["a:1"]).await;
+        stage.saved().await;
+        assert_eq!(listened(&stage), [json!({"toolsListChanged": true, "resourceSubscriptions": ["a:1"]})]);
+        stage.change_tools();
+        stage.process().change_tools();
+        stage.until(|stage| stage.snapshots().len() == 2).await;
+        stage.process().update("a:1");
+        let told = caller.receive().await.unwrap();
+        assert_eq!(told["method"], "notifications/resources/updated", "and of nothing else: {told}");
+        // It stays for drowse, and goes with the server.
+        caller.notify("notifications/cancelled", json!({"requestId": id})).await;
+        let ended = stage.elapsed();
+        sleep(ms(50)).await;
+        assert_eq!((stage.process().subscriptions(), stage.process().open_streams()), (Vec::new(), 1));
+        assert!(stage.process().is_heard());
+        assert_at(stage.state(PublicState::Idle).await, ended + IDLE);
+        hub.retired().await;
+        assert_eq!(stage.process().open_streams(), 0);
     });
 }

@@ -167,7 +167,7 @@ fn concurrent_operations() {
 }
 
 /// There is none on stdio unless it is asked for: from the handshake to the end the server is asked what it offers, once,
-/// and nothing else that nobody wanted.
+/// in the modern era also to say when that changes, and nothing else that nobody wanted.
 #[test]
 fn internal_keepalive_does_not_reset() {
     in_both_eras(|era| {
@@ -176,9 +176,12 @@ fn internal_keepalive_does_not_reset() {
         session.wait_until_saved();
         session.call("tag", &["tag=a"]).ok();
         session.wait_until_asleep();
+        let modern = era == "modern";
         let mut expected = handshake(era);
+        expected.extend(modern.then_some("subscriptions/listen"));
         expected.extend(GATHERED);
         expected.push("tools/call");
+        expected.extend(modern.then_some("notifications/cancelled"));
         assert_eq!(session.methods(), expected, "nothing but what the user asked");
         // Where it is asked for, it keeps nothing awake.
         let entry = json!({"idleTimeoutSecs": 3, "keepaliveSecs": 1});
