@@ -206,7 +206,7 @@ impl Host for BridgeHost {
     }
 
     fn quiet(&mut self) {
-        sys::pages::release_code();
+        sys::pages::release_program();
     }
 
     fn started(&mut self, outcome: Result<(), &StartFailure>) {

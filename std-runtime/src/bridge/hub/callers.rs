@@ -43,11 +43,26 @@ impl Hub {
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
-        self.with(|_, inner, _| {
+        self.with(|hub, inner, _| {
             inner.connections.remove(&id);
-            if inner.connections.is_empty() && inner.server.lifecycle().in_flight() == 0 {
-                inner.host.quiet();
-            }
+            hub.rest_if_quiet(inner);
+        });
+    }
+
+    /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
+    /// would only need again what the host gives back.
+    pub(super) fn rest_if_quiet(&self, inner: &Inner) {
+        if !inner.is_quiet() {
+            return;
+        }
+        let hub = self.clone();
+        spawn_local(async move {
+            tokio::task::yield_now().await;
+            hub.with(|_, inner, _| {
+                if inner.is_quiet() {
+                    inner.host.quiet();
+                }
+            });
         });
     }
 
@@ -335,6 +350,10 @@ impl Hub {
 }
 
 impl Inner {
+    fn is_quiet(&self) -> bool {
+        self.connections.is_empty() && self.server.lifecycle().in_flight() == 0
+    }
+
     pub(super) fn deliver(
         &mut self,
         payload: &Payload,

@@ -107,7 +107,7 @@ impl Hub {
             Step::Gathered { lists, lacking } => {
                 inner.save(lists, lacking);
                 inner.gathered.forget_pages();
-                inner.rest_if_quiet();
+                self.rest_if_quiet(inner);
             }
         }
     }
@@ -299,13 +299,6 @@ impl Inner {
             "why": why,
         })
         .to_string()
-    }
-
-    /// Nobody is connected and nothing is in flight.
-    fn rest_if_quiet(&mut self) {
-        if self.connections.is_empty() && self.server.lifecycle().in_flight() == 0 {
-            self.host.quiet();
-        }
     }
 }
 
