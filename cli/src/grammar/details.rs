@@ -9,7 +9,8 @@ session of its name; flags given here then count for all of them.
 
 Asleep and awake:
   --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
-  fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
+  fresh server; what the old one kept in memory is gone. 0 means never; so does no such flag, unless your default \
+  (`drowse config`) or the entry says otherwise.
   An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
   ends, a full period starts. A subscription to a resource and a task that is not over defer it in the same way; \
   `drowse` shows the time left, or what keeps the session awake. `ping` counts. What the server sends by itself does not, \
