@@ -40,7 +40,7 @@ impl Info<'_> {
         let name = server["title"].as_str().or_else(|| server["name"].as_str());
         let name = name.map_or_else(|| "a server without a name".to_owned(), |name| one_line(name, 100));
         let _ = write!(text, "Server: {}", paint(Style::Bold, &name));
-        if let Some(version) = server["version"].as_str() {
+        if let Some(version) = server["version"].as_str().filter(|version| !version.is_empty()) {
             let _ = write!(text, " {}", one_line(version, 40));
         }
         text.push('\n');
