@@ -109,6 +109,9 @@ mod tests {
                 "Server: fast 1\nProtocol: 2025-11-25 (legacy)\nCapabilities: tools, logging\nInstructions:\n  Be\n  kind\\x1b\n"
             );
         }
+        let source = info(r#"{"serverInfo":{"name":"fast","version":""}}"#);
+        let info_: Info<'_> = serde_json::from_str(&source).unwrap();
+        assert!(info_.to_text().starts_with("Server: fast\n"), "no blank is left behind");
         let source = info("{}");
         let info_: Info<'_> = serde_json::from_str(&source).unwrap();
         assert!(info_.to_text().starts_with("Server: a server without a name\n"));
