@@ -414,6 +414,15 @@ fn find_verb(typed: &str, session: Option<&SessionName>) -> Result<&'static Verb
     Err(failure.with_hint("all commands: drowse --help"))
 }
 
+/// That there is no manual page of it.
+fn no_page(typed: &str) -> Failure {
+    let failure = Failure::usage(format!("there is no command `{typed}`"));
+    match grammar::similar_verb(typed) {
+        Some(meant) => failure.with_hint(format!("Did you mean: drowse man {meant}")),
+        None => failure.with_hint("all commands: drowse --help"),
+    }
+}
+
 fn no_session(verb: &Verb) -> Failure {
     let usage = verb.usage.lines().next().unwrap_or_default();
     let line = format!("{} {usage}", verb.name);
@@ -574,7 +583,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         "man" => Ok(Command::Man {
             verb: matches
                 .get_one::<String>("command")
-                .map(|name| find_verb(name, None))
+                .map(|name| grammar::verb(name).ok_or_else(|| no_page(name)))
                 .transpose()?
                 .map(|verb| verb.name),
             directory: matches.get_one::<String>("output").map(PathBuf::from),

@@ -620,6 +620,7 @@ pub(crate) fn overview() -> String {
          -h, --help                help, also after a command\n  \
          -V, --version             the version\n\n\
          Files: $DROWSE_HOME, else $XDG_STATE_HOME/drowse. Locks and sockets: $DROWSE_RUNTIME, if set.\n\
+         Your defaults for sessions: see drowse config path.\n\
          Exit status: 0 ok, 1 usage, 2 server, 3 network or time-out, 4 authorization, 130 interrupted.\n\n\
          Try: drowse demo\n",
     );

@@ -96,6 +96,16 @@ pub(crate) fn size(bytes: usize) -> String {
     format!("{value:.1} {unit}")
 }
 
+/// An amount of memory for people, in one unit wherever memory is shown.
+pub(crate) fn memory_size(bytes: f64) -> String {
+    let mebibytes = bytes / f64::from(1 << 20);
+    if mebibytes < 10_000.0 {
+        format!("{mebibytes:.1} MiB")
+    } else {
+        format!("{:.1} GiB", mebibytes / 1024.0)
+    }
+}
+
 /// A duration for people, at a precision that means something.
 pub(crate) fn duration(span: Duration) -> String {
     let micros = span.as_micros();
@@ -151,6 +161,8 @@ mod tests {
         assert_eq!(size(999), "999 B");
         assert_eq!(size(12_345), "12.3 KB");
         assert_eq!(size(5_000_000), "5.0 MB");
+        assert_eq!(memory_size(977_900.0), "0.9 MiB");
+        assert_eq!(memory_size(f64::from(1 << 20) * 20_480.0), "20.0 GiB");
         assert_eq!(duration(Duration::from_micros(640)), "640 µs");
         assert_eq!(duration(Duration::from_micros(2_340)), "2.3 ms");
         assert_eq!(duration(Duration::from_millis(41)), "41 ms");

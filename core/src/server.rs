@@ -795,7 +795,7 @@ where
                 self.link.poll_local(key);
                 self.defer_for_listeners();
                 self.lifecycle.end(self.now, false);
-                self.count(Ending::Served);
+                self.count_unasked();
                 match self.poll_relay(self.writable) {
                     Some(action) => return Some(action),
                     None => continue,
@@ -806,14 +806,14 @@ where
                     self.link.poll_local(key);
                     // The server was not asked, so this proves nothing of it.
                     self.lifecycle.end(self.now, false);
-                    self.count(Ending::Served);
+                    self.count_unasked();
                     Action::AnswerInfo { key }
                 }
                 // It is said with the requests that follow.
                 Method::SetLevel if revision.era() == Era::Modern => {
                     self.link.poll_local(key);
                     self.lifecycle.end(self.now, false);
-                    self.count(Ending::Served);
+                    self.count_unasked();
                     Action::AnswerLevel { key }
                 }
                 // The question "does the server answer" is put in the server's own era.

@@ -34,6 +34,12 @@ fn counts_are_exact_over_two_wakes() {
     let home = Home::new();
     // The connect asks the server who it is: a call.
     let session = home.connect("@s", &["--idle-timeout", "4"], &[]);
+    let connected = stats(&session);
+    assert_eq!(
+        (&connected["calls"], &connected["latencyMs"]),
+        (&json!(1), &Value::Null),
+        "drowse knew the answer"
+    );
     for _ in 0..3 {
         call(&session, "echo", &["text=a"], 0);
     }

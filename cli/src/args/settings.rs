@@ -27,7 +27,7 @@ pub(super) fn changes(session: &SessionName, matches: &ArgMatches) -> Result<Vec
     let words: Vec<&str> = words(matches);
     let mut changes: Vec<Change> = Vec::new();
     for pair in words.chunks(2) {
-        let setting = named(pair.first().copied().unwrap_or_default())?;
+        let setting = named(pair.first().copied().unwrap_or_default(), |_| true)?;
         let Some(typed) = pair.get(1) else {
             return Err(Failure::usage(format!("{} needs a value: {}", setting.name(), setting.want()))
                 .with_hint(format!(
@@ -107,19 +107,19 @@ fn names(which: impl Fn(&Setting) -> bool) -> String {
         .join(", ")
 }
 
-fn named(word: &str) -> Result<Setting, Failure> {
+fn named(word: &str, among: impl Fn(&Setting) -> bool) -> Result<Setting, Failure> {
     Setting::from_name(word).ok_or_else(|| {
         let failure = Failure::usage(format!("there is no setting `{word}`"));
         match Setting::similar(word) {
             Some(meant) => failure.with_hint(format!("Did you mean: {meant}")),
-            None => failure.with_hint(format!("one of {}", names(|_| true))),
+            None => failure.with_hint(format!("one of {}", names(among))),
         }
     })
 }
 
 /// A setting that all sessions can have a default of.
 fn default(word: &str) -> Result<Setting, Failure> {
-    let setting = named(word)?;
+    let setting = named(word, has_default)?;
     if setting.has_user_default() {
         return Ok(setting);
     }

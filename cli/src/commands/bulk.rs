@@ -217,7 +217,7 @@ impl<'a> Results<'a> {
         let listed = self.sessions.get(&connected.name)?;
         let info: Option<Info<'_>> =
             connected.info.as_ref().map(|reply| result::read(reply.as_bytes())).transpose()?;
-        let line = sessions::outcome(&listed, self.width);
+        let line = sessions::outcome(&listed, self.width, sessions::OUTCOME_WIDTH);
         let line = line.lines().next().unwrap_or_default().to_owned() + "\n";
         Ok((line, to_json(&listed, connected.outcome, info.as_ref(), Some(entry))))
     }
@@ -243,7 +243,7 @@ fn failure_line(name: &str, width: usize, failure: &Failure) -> String {
     format!(
         "{} {name}  {}{reason}\n",
         paint(Style::Red, "✗"),
-        paint(Style::Red, &format!("{:<12}  ", "failed"))
+        paint(Style::Red, &format!("{:<1$}  ", "failed", sessions::OUTCOME_WIDTH))
     )
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::catalogue::{self, Catalogue};
 use crate::error::{Exit, Failure};
-use crate::render::age::ago;
+use crate::render::age::{ago, since};
 use crate::render::server::with_member;
 
 /// A session's snapshot, with its age told.
@@ -31,8 +31,9 @@ pub(super) fn read(context: &Context, session: &SessionName) -> Result<(Snapshot
         let what = "its snapshot is of what it ran before, or with other credentials";
         return Err(missing(session, what));
     }
-    let age = ago(now_ms().saturating_sub(found.header.taken));
-    context.output.notice(format_args!("{session}, {}: as its server was {age} ago", listed.state.name()));
+    let age = since(found.header.taken, now_ms())
+        .map_or_else(|| "just now".to_owned(), |span| format!("{} ago", ago(span)));
+    context.output.notice(format_args!("{session}, {}: as its server was {age}", listed.state.name()));
     Ok((found, listed))
 }
 

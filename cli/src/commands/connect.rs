@@ -238,7 +238,7 @@ fn show(
         context.output.document(&if as_array { format!("[{entry}]") } else { entry })?;
         return Ok(Status::Done);
     }
-    let mut text = sessions::outcome(&listed, 0);
+    let mut text = sessions::outcome(&listed, 0, 0);
     if let Some(info) = &info {
         text.push_str(&info.to_text());
     }

@@ -10,11 +10,14 @@ use serde_json::{Map, Value, json};
 use super::{Context, Status};
 use crate::args::Config;
 use crate::error::Failure;
+use crate::layout::{pad, width};
 use crate::output::{Style, paint};
 use crate::text::one_line;
 
 /// How much of a value fits a line.
 const WIDTH: usize = 100;
+/// Wider values have no column.
+const VALUE_WIDTH: usize = 40;
 
 /// `set`: shows all settings, or changes some.
 pub(super) fn set(context: &Context, session: &SessionName, changes: &[Change]) -> Result<Status, Failure> {
@@ -116,19 +119,34 @@ fn document(
 
 fn table(record: &SessionRecord, defaults: &Settings, which: &[Setting], awake: bool) -> String {
     let next = record.wanted(defaults);
-    let rows = which.iter().map(|setting| {
-        let mut from = record.source(*setting, defaults).name().to_owned();
-        if let Some(now) = running(*setting, record, &next, awake) {
-            from.push_str(&format!("; until the next start: {}", setting.show(&now)));
-        }
-        row(*setting, setting.value(&next), &from)
-    });
-    rows.collect()
+    let rows: Vec<_> = which
+        .iter()
+        .map(|setting| {
+            let mut from = record.source(*setting, defaults).name().to_owned();
+            if let Some(now) = running(*setting, record, &next, awake) {
+                from.push_str(&format!("; until the next start: {}", setting.show(&now)));
+            }
+            (*setting, setting.value(&next), from)
+        })
+        .collect();
+    rows_of(&rows)
 }
 
-fn row(setting: Setting, value: Option<Value>, from: &str) -> String {
-    let value = one_line(&setting.show(&value.unwrap_or_else(|| setting.built_in())), WIDTH);
-    format!("{:<18}{value:<12}  {}\n", setting.name(), paint(Style::Dim, from))
+/// A line for each: its name, its value, and where that comes from.
+fn rows_of(rows: &[(Setting, Option<Value>, String)]) -> String {
+    let shown = |setting: Setting, value: &Option<Value>| {
+        one_line(&setting.show(value.as_ref().unwrap_or(&setting.built_in())), WIDTH)
+    };
+    let rows: Vec<_> =
+        rows.iter().map(|(setting, value, from)| (setting, shown(*setting, value), from)).collect();
+    let names = rows.iter().map(|(setting, ..)| setting.name().len()).max().unwrap_or(0);
+    // One long value moves its own line only.
+    let values = rows.iter().map(|(_, value, _)| width(value)).filter(|width| *width <= VALUE_WIDTH).max();
+    let values = values.unwrap_or(0);
+    let line = |(setting, value, from): &(&Setting, String, &String)| {
+        format!("{:<names$}  {}  {}\n", setting.name(), pad(value, values), paint(Style::Dim, from))
+    };
+    rows.iter().map(line).collect()
 }
 
 /// `config`.
@@ -176,8 +194,7 @@ fn changed(
     })?;
     config_one(context, setting, &defaults)?;
     context.output.notice(
-        "new sessions have it at once; those that are there at their next start, where neither they nor their entries \
-         say otherwise",
+        "new sessions have it at once, others at their next start, unless they or their entries say otherwise",
     );
     Ok(())
 }
@@ -213,11 +230,13 @@ fn config_show(context: &Context, defaults: &UserDefaults) -> Result<(), Failure
         });
         return context.output.document(&document.to_string());
     }
-    let rows = all().map(|setting| {
-        let (value, source) = of(setting, defaults);
-        row(setting, value, source)
-    });
-    context.output.layout(&rows.collect::<String>())?;
+    let rows: Vec<_> = all()
+        .map(|setting| {
+            let (value, source) = of(setting, defaults);
+            (setting, value, source.to_owned())
+        })
+        .collect();
+    context.output.layout(&rows_of(&rows))?;
     context.output.notice(format_args!("{path}{}", if defaults.exists() { "" } else { " (not there yet)" }));
     if !defaults.unknown().is_empty() {
         context.output.warning(

@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, Command, ValueHint};
 use drowse_runtime::caller::Sessions;
 use drowse_runtime::home::SessionName;
+use drowse_runtime::record::Setting;
 
 use super::files::{self, Wanted};
 use super::known::{self, Argument, Offers};
@@ -146,6 +147,11 @@ impl Line<'_> {
                     }
                     all
                 }),
+            ("set", [.., setting]) if given.len() % 2 == 1 => self.setting_values(setting),
+            ("set", given) => settings(|setting| !given.contains(&setting.name())),
+            ("config", []) => ["get", "set", "unset", "path"].map(|one| word(one, "")).into(),
+            ("config", ["get" | "set" | "unset"]) => settings(|setting| setting.has_user_default()),
+            ("config", ["set", setting]) => self.setting_values(setting),
             ("completions", []) => Shell::ALL.map(|shell| word(shell.name(), "")).into(),
             _ => command
                 .get_positionals()
@@ -191,6 +197,23 @@ impl Line<'_> {
         let argument = arguments.iter().find(|argument| argument.name == wanted);
         let choices = argument.map(|argument| argument.choices.as_slice()).unwrap_or_default();
         choices.iter().map(|choice| word(&format!("{name}={choice}"), "")).collect()
+    }
+
+    /// The values of a setting, as far as they can be told.
+    fn setting_values(&self, setting: &str) -> Vec<Candidate> {
+        let words: &[&str] = match Setting::from_name(setting) {
+            Some(Setting::AutoRestart | Setting::Insecure) => &["on", "off"],
+            Some(Setting::OnExpiry) => &["fresh", "fail"],
+            Some(Setting::McpVersion) => &["legacy", "modern"],
+            Some(Setting::LogLevel) => {
+                &["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "off"]
+            }
+            Some(Setting::Cacert) => return files::paths("", self.current, Wanted::Files),
+            Some(Setting::Roots) => return files::paths("", self.current, Wanted::Directories),
+            Some(_) => &[],
+            None => return Vec::new(),
+        };
+        words.iter().chain(&["default"]).map(|one| word(one, "")).collect()
     }
 
     /// The values of a flag; `before` is what stands before them in the same word.
@@ -246,6 +269,15 @@ fn word(value: &str, about: &str) -> Candidate {
 
 fn names(arguments: Vec<Argument>) -> Vec<Candidate> {
     arguments.into_iter().map(|argument| word(&argument.name, &argument.about)).collect()
+}
+
+/// The settings that are meant.
+fn settings(which: impl Fn(&Setting) -> bool) -> Vec<Candidate> {
+    Setting::ALL
+        .iter()
+        .filter(|setting| which(setting))
+        .map(|setting| word(setting.name(), setting.want()))
+        .collect()
 }
 
 /// The verbs, for a session or without one.
@@ -369,6 +401,15 @@ mod tests {
             ("@files complete prompt review l", &["language"]),
             ("@files complete resource ", &["repo://{owner}/{name}"]),
             ("@files complete resource repo://{owner}/{name} ", &["owner", "name"]),
+            ("set @files idle-", &["idle-timeout"]),
+            ("@files set on-expiry ", &["fresh", "fail", "default"]),
+            ("@files set on-expiry fail a", &["auto-restart"]),
+            ("@files set on-expiry fail on", &[]),
+            ("@files set nonsense ", &[]),
+            ("config ", &["get", "set", "unset", "path"]),
+            ("config get k", &["keepalive"]),
+            ("config set mcp", &[]),
+            ("config set auto-restart o", &["on", "off"]),
             ("@files logging-set-level e", &["error", "emergency"]),
             ("clean ", &["all"]),
             ("help act", &["activity"]),

@@ -9,7 +9,8 @@ session of its name; flags given here then count for all of them.
 
 Asleep and awake:
   --idle-timeout lets the server go after that long without use. The session stays, and its next command wakes a \
-  fresh server; what the old one kept in memory is gone. 0, or no such flag, means never.
+  fresh server; what the old one kept in memory is gone. 0 means never; so does no such flag, unless your default \
+  (`drowse config`) or the entry says otherwise.
   An operation counts as use from its start to its end. While one is in flight nothing sleeps; when the last one \
   ends, a full period starts. A subscription to a resource and a task that is not over defer it in the same way; \
   `drowse` shows the time left, or what keeps the session awake. `ping` counts. What the server sends by itself does not, \
@@ -50,15 +51,15 @@ and each argument is there and takes no less; with `strict`, the same name, desc
 with `ignore`, anything.
 
 Questions of the server:
-  On a terminal you are asked. Otherwise, and with --json, the server is told that nobody can be, unless --elicit says
-  what to answer: accept-defaults fills forms in with their defaults, decline refuses, and a JSON object is the content
-  of every form (what a form does not ask for is left out), or holds an answer for a question under its key:
+  On a terminal you are asked. Otherwise, and with --json, the server is told that nobody can be, unless --elicit says \
+  what to answer: accept-defaults fills forms in with their defaults, decline refuses, and a JSON object is the content \
+  of every form (what a form does not ask for is left out), or holds an answer for a question under its key: \
   {\"key\": {…content…}} or {\"key\": {\"action\": \"accept|decline|cancel\"}}. Addresses are never opened without a yes.
 
 Tasks:
-  --task asks the server to run the call as a task, shows how that stands, and prints the result; --timeout limits the
-  wait, not the task, and Ctrl-C cancels the task. --detach prints the task's id and returns (--json: the task); fetch
-  the result with tasks-result. A session with a pending task does not fall asleep, until its end was seen or the time
+  --task asks the server to run the call as a task, shows how that stands, and prints the result; --timeout limits the \
+  wait, not the task, and Ctrl-C cancels the task. --detach prints the task's id and returns (--json: the task); fetch \
+  the result with tasks-result. A session with a pending task does not fall asleep, until its end was seen or the time \
   for which its server keeps it is over (a day, if the server does not say).
 
 `drowse @name tools-call <tool> --help` shows what that tool takes.
@@ -117,20 +118,20 @@ Messages go to `drowse @name logs`, and to stderr of a command with --verbose, w
 from info on).";
 
 pub(super) const IMPORT_DETAILS: &str = "\
-Without a file it looks where hosts keep their servers (Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Gemini
-CLI, .mcp.json here), and at mcpc's sessions. Nothing is started, and the files are not changed. An entry of a file
-becomes a session on that entry, so that an edit takes effect at its next restart; a session of mcpc keeps its name, its
+Without a file it looks where hosts keep their servers (Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Gemini \
+CLI, .mcp.json here), and at mcpc's sessions. Nothing is started, and the files are not changed. An entry of a file \
+becomes a session on that entry, so that an edit takes effect at its next restart; a session of mcpc keeps its name, its \
 environment and those headers whose values are in a file.
 
 Without a terminal to ask on, nothing is done unless --yes is given.";
 
 pub(super) const SHELL_DETAILS: &str = "\
-Each line is a command, without `drowse`: tools-list, @other ping, connect … With a session, lines are about that one
-unless they name another. Beside commands there are: use @name (lines are about that session from now on; use: about
+Each line is a command, without `drowse`: tools-list, @other ping, connect … With a session, lines are about that one \
+unless they name another. Beside commands there are: use @name (lines are about that session from now on; use: about \
 none), exit, and help. Ctrl-C ends the command that runs, Ctrl-D the shell.
 
-The last 1000 lines are kept in the file `history` beside the sessions, without those that hold a header (-H), a variable
-(--env), or begin with a space. If standard input is not a terminal, its lines are carried out up to the first that
+The last 1000 lines are kept in the file `history` beside the sessions, without those that hold a header (-H), a variable \
+(--env), or begin with a space. If standard input is not a terminal, its lines are carried out up to the first that \
 fails, whose exit status is the shell's.";
 
 pub(super) const COMPLETIONS_DETAILS: &str = "\
@@ -195,6 +196,7 @@ pub(super) const TOP_DETAILS: &str = "\
 Starts nothing and keeps nothing awake.\n\
 Keys: q quits, s sorts by the next column, arrows, j and k scroll. Without a terminal, with --once and with --json \
 there is one table.\n\
+P50 and P95: half of the calls, and 95 of 100, were answered within that.\n\
 SLEEPS IN: the time until sleep; `in use` while a call runs, `deferred` while subscriptions or tasks keep it awake.";
 
 /// Of `doctor`.
@@ -208,11 +210,13 @@ Exit status: 0 if nothing is left to do, else 2.";
 pub(super) const STATS_DETAILS: &str = "\
 Starts nothing and counts as no activity.
 
-A call is what counts as activity: what somebody wanted from the server. Its latency is what its caller waited for the
-server, with the wake-up if there was one; the figures are never less than the truth, and less than a quarter more.
-Memory is that of the server's processes just before they were let go; what a sleep saved is that memory times the time.
+A call is what counts as activity: what somebody wanted from the server. Its latency is the time from its \
+arrival at the session's bridge to its answer. The start of a server that slept comes before that: the timeline has it, as \
+connecting. P50 and P95: half of the calls, and 95 of 100, were answered within that. The figures are never less than the truth, and less than a quarter more.
+
+Memory is that of the server's processes just before they were let go; what a sleep saved is that memory times the time. \
 A bridge that is killed takes the counts of its last awake period with it, and that time shows as unknown.";
 
 pub(super) const TIMELINE_DETAILS: &str = "\
-Starts nothing and counts as no activity. Times are UTC. A cell of the bar shows the most notable state of its time, so
+Starts nothing and counts as no activity. Times are UTC. A cell of the bar shows the most notable state of its time, so \
 that nothing is too short to be seen; the SVG and --json have the exact times.";

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::age::ago;
 use super::columns::{Cell, Column, lay_out};
 use crate::output::{Style, paint};
-use crate::text::{one_line, shell_quoted, size};
+use crate::text::{memory_size, one_line, shell_quoted};
 
 const COLUMNS: [Column; 8] = [
     Column { title: "SESSION", right: false, keep: 255 },
@@ -79,7 +79,7 @@ pub(crate) fn memory(memory: Option<Memory>) -> String {
     memory.map_or_else(
         || "-".to_owned(),
         |memory| {
-            let text = size(usize::try_from(memory.bytes).unwrap_or(usize::MAX));
+            let text = memory_size(memory.bytes as f64);
             if memory.measure == Measure::Resident { format!("~{text}") } else { text }
         },
     )
@@ -142,7 +142,7 @@ mod tests {
             role,
             pid: 77,
             parent: 1,
-            state: "sleeping",
+            state: "waiting",
             since: 1_000,
             used: Duration::from_millis(1_250),
             memory: Some(Memory { bytes: 2_500_000, measure: Measure::Resident }),
@@ -154,7 +154,7 @@ mod tests {
     fn orphans_come_with_the_reason_and_the_next_step() {
         let live = table(&[process(Role::Bridge)], 61_000, None);
         assert_eq!(live.lines().count(), 2, "{live}");
-        assert!(live.contains("1 min") && live.contains("~2.5 MB") && !live.contains('\u{1b}'), "{live:?}");
+        assert!(live.contains("1 min") && live.contains("~2.4 MiB") && !live.contains('\u{1b}'), "{live:?}");
         let left =
             [process(Role::Orphan(Orphaned::BridgeEnded)), process(Role::Orphan(Orphaned::BridgeEnded))];
         let text = table(&left, 61_000, None);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(
             document["processes"][0],
             json!({
-                "session": "@s", "role": "server", "pid": 77, "parent": 1, "state": "sleeping", "since": 1000,
+                "session": "@s", "role": "server", "pid": 77, "parent": 1, "state": "waiting", "since": 1000,
                 "cpuMs": 1250, "memory": {"bytes": 2_500_000, "measure": "rss"}, "command": ["sh", "-c", "a \u{1b}[2J"],
             })
         );

@@ -40,7 +40,7 @@ impl Info<'_> {
         let name = server["title"].as_str().or_else(|| server["name"].as_str());
         let name = name.map_or_else(|| "a server without a name".to_owned(), |name| one_line(name, 100));
         let _ = write!(text, "Server: {}", paint(Style::Bold, &name));
-        if let Some(version) = server["version"].as_str() {
+        if let Some(version) = server["version"].as_str().filter(|version| !version.is_empty()) {
             let _ = write!(text, " {}", one_line(version, 40));
         }
         text.push('\n');
@@ -109,6 +109,9 @@ mod tests {
                 "Server: fast 1\nProtocol: 2025-11-25 (legacy)\nCapabilities: tools, logging\nInstructions:\n  Be\n  kind\\x1b\n"
             );
         }
+        let source = info(r#"{"serverInfo":{"name":"fast","version":""}}"#);
+        let info_: Info<'_> = serde_json::from_str(&source).unwrap();
+        assert!(info_.to_text().starts_with("Server: fast\n"), "no blank is left behind");
         let source = info("{}");
         let info_: Info<'_> = serde_json::from_str(&source).unwrap();
         assert!(info_.to_text().starts_with("Server: a server without a name\n"));

@@ -15,15 +15,15 @@ use crate::text::{duration, one_line, shell_quoted};
 const TARGET_WIDTH: usize = 60;
 /// How much of what went wrong does.
 const REASON_WIDTH: usize = 160;
-/// Room for the usual state words.
-const STATE_WIDTH: usize = 12;
+/// Room for what may become of one of several.
+pub(crate) const OUTCOME_WIDTH: usize = 7;
 
 /// The list for people: a line per session, and below it what to do next.
 pub(crate) fn list(sessions: &[Listed]) -> String {
     let now = record::now_ms();
     let width = sessions.iter().map(|session| session.name.to_string().len()).max().unwrap_or(0);
     let states: Vec<String> = sessions.iter().map(|session| aged(session, now)).collect();
-    let room = states.iter().map(String::len).max().unwrap_or(0).max(STATE_WIDTH);
+    let room = states.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
     for (session, state) in sessions.iter().zip(&states) {
         text.push_str(&line(session, width, state, room));
@@ -35,12 +35,13 @@ pub(crate) fn list(sessions: &[Listed]) -> String {
 /// One session with its state and since when it is so, its target, and what to do next.
 pub(crate) fn entry(session: &Listed, width: usize) -> String {
     let now = record::now_ms();
-    line(session, width, &aged(session, now), STATE_WIDTH) + &below(session, now)
+    line(session, width, &aged(session, now), 0) + &below(session, now)
 }
 
-/// One session that was dealt with just now: its line, and what to do next unless it is at work.
-pub(crate) fn outcome(session: &Listed, width: usize) -> String {
-    let line = line(session, width, session.state.name(), STATE_WIDTH);
+/// One session that was dealt with just now: its line, with the state in so many columns, and what to do next unless it
+/// is at work.
+pub(crate) fn outcome(session: &Listed, width: usize, room: usize) -> String {
+    let line = line(session, width, session.state.name(), room);
     if session.state == State::Live { line } else { line + &below(session, record::now_ms()) }
 }
 
@@ -82,7 +83,7 @@ fn aged(session: &Listed, now: u64) -> String {
 }
 
 /// Since when it is in the state that is shown, where that is known.
-fn begun(session: &Listed) -> Option<u64> {
+pub(crate) fn begun(session: &Listed) -> Option<u64> {
     match &session.known {
         // What became of a bridge that is gone was written down by nobody.
         Some(known) => Some(known.since).filter(|at| known.state == session.state && *at > 0),
@@ -153,7 +154,6 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
             extra.insert("serverPid".into(), pid.into());
         }
         extra.insert("generation".into(), known.generation.into());
-        extra.insert("since".into(), known.since.into());
         if let Some(era) = &known.era {
             extra.insert("era".into(), era.era.as_str().into());
             extra.insert("protocolVersion".into(), era.protocol_version.as_str().into());
@@ -168,6 +168,9 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
             extra.insert("stderr".into(), stderr.into());
         }
     }
+    if let Some(since) = begun(session) {
+        extra.insert("since".into(), since.into());
+    }
     if let Some(status) = &session.status {
         extra.insert("inFlight".into(), status.in_flight.into());
         if let Some(left) = status.idle_in_ms {
@@ -178,9 +181,7 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
             extra.insert("deferredBy".into(), json!(status.deferred_by));
         }
     }
-    if let Some(next) = hints(session, now).pop() {
-        extra.insert("nextStep".into(), next.into());
-    }
+    extra.insert("nextStep".into(), steps(session, now).join("; ").into());
     entry.insert("_drowse".into(), extra.into());
     entry
 }
@@ -241,6 +242,14 @@ pub(crate) fn dot(state: State) -> (&'static str, Style) {
 
 /// What there is to know below its line, the next command last.
 fn hints(session: &Listed, now: u64) -> Vec<String> {
+    let mut hints =
+        if session.record.is_err() || session.state_error.is_some() { Vec::new() } else { why(session) };
+    hints.extend(steps(session, now));
+    hints
+}
+
+/// What to do next.
+fn steps(session: &Listed, now: u64) -> Vec<String> {
     let name = &session.name;
     if session.record.is_err() {
         return vec![format!("drowse close {name}")];
@@ -248,7 +257,7 @@ fn hints(session: &Listed, now: u64) -> Vec<String> {
     if let Some(error) = &session.state_error {
         return vec![one_line(&error.to_string(), 200)];
     }
-    let mut hints = why(session);
+    let mut hints = Vec::new();
     let fails = session.record.as_ref().is_ok_and(|record| record.settings.fails_on_expiry());
     match session.state {
         State::Crashed if rests_for(session, now).is_some() => {
@@ -280,6 +289,10 @@ fn why(session: &Listed) -> Vec<String> {
     let Some(known) = &session.known else { return Vec::new() };
     if !matches!(session.state, State::Crashed | State::Unauthorized) {
         return Vec::new();
+    }
+    // Nobody is left who could have written down more.
+    if session.state == State::Crashed && known.state != State::Crashed {
+        return vec!["its bridge was killed, and could not say when".to_owned()];
     }
     let message = known.message.as_deref().map(|message| one_line(message, REASON_WIDTH));
     let last = known.stderr.as_deref().and_then(|tail| tail.lines().rfind(|line| !line.trim().is_empty()));
@@ -361,6 +374,11 @@ mod tests {
         let mut killed = session(State::Live);
         killed.state = State::Crashed;
         assert_eq!(aged(&killed, 10_000_000), "crashed");
+        assert!(hints(&killed, 0)[0].starts_with("its bridge was killed"), "{:?}", hints(&killed, 0));
+        let extra = to_json(&killed)["_drowse"].clone();
+        assert!(
+            extra.get("since").is_none() && extra["nextStep"].as_str().unwrap().starts_with("starts again")
+        );
         let mut never = session(State::Dormant);
         never.known = None;
         assert_eq!(aged(&never, 3_600_005), "dormant for 1 h");
@@ -492,7 +510,7 @@ mod tests {
             let text = entry(&session(state), 2);
             assert!(text.contains(state.name()), "{text}");
             assert!(text.contains("\n  ↳ ") && text.contains("@s") && !text.contains('`'), "{text}");
-            let lines = outcome(&session(state), 2).lines().count();
+            let lines = outcome(&session(state), 2, 0).lines().count();
             assert_eq!(
                 lines == 1,
                 state == State::Live,

@@ -8,7 +8,7 @@ use drowse_runtime::log::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::output::{Style, columns, paint};
-use crate::text::duration;
+use crate::text::{duration, memory_size};
 
 /// One session, a line for each thing.
 pub(crate) fn one(life: &LifeNow) -> String {
@@ -71,7 +71,7 @@ pub(crate) fn one(life: &LifeNow) -> String {
         line("unknown", format!("{} in which nobody wrote what happened", span(totals.unknown_ms)));
     }
     if let Some(memory) = life.memory {
-        line("memory", format!("{} when awake", mebibytes(memory as f64)));
+        line("memory", format!("{} when awake", memory_size(memory as f64)));
         line("saved", saved(totals));
     }
     text
@@ -80,8 +80,7 @@ pub(crate) fn one(life: &LifeNow) -> String {
 /// A line for each session, and one for all of them.
 pub(crate) fn table(lives: &[LifeNow]) -> String {
     const HEAD: [&str; 11] = [
-        "SESSION", "STATE", "CALLS", "ERRORS", "ASLEEP", "SAVED", "WAKES", "CRASHES", "HALF", "95 %",
-        "MEMORY",
+        "SESSION", "STATE", "CALLS", "ERRORS", "ASLEEP", "SAVED", "WAKES", "CRASHES", "P50", "P95", "MEMORY",
     ];
     let mut rows: Vec<[String; 11]> = vec![HEAD.map(ToOwned::to_owned)];
     let mut sum = Totals::default();
@@ -100,7 +99,7 @@ pub(crate) fn table(lives: &[LifeNow]) -> String {
             totals.crashes.to_string(),
             told(latency.quantile(500)),
             told(latency.quantile(950)),
-            life.memory.map_or_else(|| "-".to_owned(), |memory| mebibytes(memory as f64)),
+            life.memory.map_or_else(|| "-".to_owned(), |memory| memory_size(memory as f64)),
         ]);
         sum.count(totals.calls, &totals.errors, &totals.latency);
         for (sum, more) in [
@@ -235,11 +234,6 @@ pub(crate) fn span(ms: u64) -> String {
         172_800_000.. => format!("{} d {} h", ms / 86_400_000, ms / 3_600_000 % 24),
         _ => duration(Duration::from_secs(ms / 1000)),
     }
-}
-
-/// A size in MiB.
-pub(crate) fn mebibytes(bytes: f64) -> String {
-    format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
 fn saved(totals: &Totals) -> String {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::stats;
 use crate::output::{Style, paint};
-use crate::text::one_line;
+use crate::text::{memory_size, one_line};
 
 mod svg;
 
@@ -64,6 +64,18 @@ impl<'a> Timeline<'a> {
         found
     }
 
+    /// The events worth a line: not the second of two starts that only differ in the era that was tried.
+    fn told(&self) -> Vec<&'a Line> {
+        let mut told: Vec<&Line> = Vec::with_capacity(self.events.len());
+        for line in &self.events {
+            let again = told.last().is_some_and(|last| last.state == line.state);
+            if !(again && line.state == Some(State::Connecting) && about(line).is_empty()) {
+                told.push(line);
+            }
+        }
+        told
+    }
+
     /// The bar: what is most notable in each of so many equal parts.
     fn cells(&self, count: usize) -> Vec<Option<Option<State>>> {
         let mut cells = vec![None; count];
@@ -104,11 +116,12 @@ impl<'a> Timeline<'a> {
             let _ = writeln!(text, "  {head}  {}", stats::span(lasted));
         }
         text.push('\n');
-        let left_out = self.events.len().saturating_sub(EVENTS);
+        let events = self.told();
+        let left_out = events.len().saturating_sub(EVENTS);
         if left_out > 0 {
             let _ = writeln!(text, "  … {left_out} earlier ones: --json has them");
         }
-        for line in self.events.iter().skip(left_out) {
+        for line in events.iter().skip(left_out) {
             text.push_str(&event(line, width));
         }
         if let Some(folded) = &self.life.life.folded {
@@ -197,7 +210,7 @@ fn about(line: &Line) -> String {
         (calls, _) => parts.push(format!("{calls} calls ({})", stats::kinds(&line.errors))),
     }
     if let Some(memory) = line.memory {
-        parts.push(stats::mebibytes(memory as f64));
+        parts.push(memory_size(memory as f64));
     }
     parts.join("; ")
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::age::ago;
 use super::columns::{Cell, Column, lay_out};
 use super::processes::{memory, memory_json};
-use super::sessions::dot;
+use super::sessions::{begun, dot};
 use crate::output::Style;
 
 /// What there is to say of one session.
@@ -82,7 +82,7 @@ impl Row {
         let mut row = Self {
             name: listed.name.clone(),
             state: listed.state,
-            since: known.map(|known| known.since),
+            since: begun(listed),
             era: known.and_then(|known| known.era.as_ref()).map(|era| era.era.clone()),
             awake: None,
         };
@@ -206,6 +206,8 @@ fn cells(row: &Row, now: u64) -> Vec<Cell> {
 
 fn latency(ms: f64) -> String {
     match ms {
+        // Most calls take less than a millisecond.
+        ms if ms < 1.0 => format!("{:.0} µs", ms * 1000.0),
         ms if ms < 10.0 => format!("{ms:.1} ms"),
         ms if ms < 10_000.0 => format!("{ms:.0} ms"),
         ms => format!("{:.0} s", ms / 1000.0),
@@ -389,7 +391,7 @@ mod tests {
         let rows = rows();
         let lines = table(&rows, 61_000, None);
         assert!(lines[1].contains("○ idle") && lines[1].matches(" -").count() >= 6, "{}", lines[1]);
-        for word in ["● live", "1:00", "12", "1.2 ms", "2.0 MB", "9.0 MB", "1 min"] {
+        for word in ["● live", "1:00", "12", "1.2 ms", "1.9 MiB", "8.6 MiB", "1 min"] {
             assert!(lines[2].contains(word), "{word}: {}", lines[2]);
         }
         assert!(lines[3].contains("! not answering"), "{}", lines[3]);
@@ -397,7 +399,7 @@ mod tests {
         let totals = Totals::of(&rows);
         assert_eq!(
             totals.line(),
-            "4 sessions: 3 awake (1 not answering), 1 asleep · 12 calls, 1 error · bridges 4.0 MB, servers 89.0 MB"
+            "4 sessions: 3 awake (1 not answering), 1 asleep · 12 calls, 1 error · bridges 3.8 MiB, servers 84.9 MiB"
         );
     }
 

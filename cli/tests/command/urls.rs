@@ -44,14 +44,16 @@ fn a_url_is_registered_with_all_that_was_given() {
         (&json!("@apify"), &json!("dormant"), &json!("https://mcp.apify.com/x"), &json!(60))
     );
     let mut extra = entry["_drowse"].clone();
+    assert_eq!(extra["since"], extra["created"], "it is dormant since then");
     extra["created"].take();
+    extra["since"].take();
     let ca = home.path().join("ca.pem").canonicalize().unwrap();
     assert_eq!(
         extra,
         json!({
             "keepaliveSecs": 0, "autoRestart": true, "onExpiry": "fail", "url": "https://mcp.apify.com/x",
             "headers": ["Authorization", "X-A"], "insecure": true, "cacert": ca, "proxy": "http://proxy:3128",
-            "created": null, "nextStep": "starts on first use, e.g. drowse @apify tools-list", "outcome": "registered",
+            "created": null, "since": null, "nextStep": "starts on first use, e.g. drowse @apify tools-list", "outcome": "registered",
         })
     );
     // What is given now, and nothing else.

@@ -46,6 +46,13 @@ where
             self.tally.end(ending, (!released.held).then(|| self.now.since(released.arrived)));
         }
     }
+
+    /// Like [`count`](Self::count), of what was answered without the server: how long that took says nothing of it.
+    pub(super) fn count_unasked(&mut self) {
+        if self.link.take_released().is_some_and(|released| !released.own) {
+            self.tally.end(Ending::Served, None);
+        }
+    }
 }
 
 /// How an operation ended that failed without an answer.

@@ -169,9 +169,9 @@ pub(super) fn connect_error(error: StartError, said: Option<&str>, connect_secs:
 
 /// That the server refused the credentials, for people.
 pub(super) fn unauthorized(said: Option<&str>) -> String {
-    detailed(
-        "the server refused the credentials: give others with `connect … -H \"Authorization: Bearer …\"`",
-        said,
+    let said = said.map_or_else(String::new, |said| format!(" ({said})"));
+    format!(
+        "the server refused the credentials{said}: give others with `connect … -H \"Authorization: Bearer …\"`"
     )
 }
 

@@ -369,8 +369,9 @@ fn describe(one: Counted, clock: &Clock) -> Option<SessionProcess> {
         parent: now.parent,
         state: match now.state {
             b'R' => "running",
-            b'S' | b'I' => "sleeping",
-            b'D' => "waiting",
+            // Not "sleeping": here that is said of sessions whose server is gone.
+            b'S' | b'I' => "waiting",
+            b'D' => "blocked",
             b'T' => "stopped",
             b't' => "traced",
             _ => "ending",

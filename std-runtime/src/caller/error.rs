@@ -125,8 +125,8 @@ pub enum CallError {
     },
     /// The server refused the credentials the last time, and would again.
     #[error(
-        "the server of {name} refused our credentials the last time{}; `drowse restart {name}` tries the same once more",
-        OrElse(message.as_deref(), ": connect again with others, -H 'Name: value'")
+        "{name} is not started: {}; `drowse restart {name}` tries the same once more",
+        message.as_deref().unwrap_or("the server refused the credentials the last time: connect again with others, -H 'Name: value'")
     )]
     Unauthorized {
         /// The session.
@@ -345,15 +345,6 @@ struct Because<'a>(Option<&'a str>);
 impl fmt::Display for Because<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |why| write!(f, " ({why})"))
-    }
-}
-
-struct OrElse<'a>(Option<&'a str>, &'a str);
-
-impl fmt::Display for OrElse<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(why, otherwise) = self;
-        if why.is_some() { Because(*why).fmt(f) } else { f.write_str(otherwise) }
     }
 }
 

@@ -634,7 +634,7 @@ mod tests {
         };
         let (exit, text) = may(State::Unauthorized, None).unwrap_err();
         assert_eq!(exit, 4);
-        assert!(text.contains("(HTTP 401)") && text.contains("drowse restart @x"), "{text}");
+        assert!(text.contains("HTTP 401") && text.contains("drowse restart @x"), "{text}");
         let untold = CallError::Unauthorized { name: name.clone(), message: None }.to_string();
         assert!(untold.contains("-H 'Name: value'"), "{untold}");
         assert!(may(State::Expired, None).is_ok() && may(State::Expired, Some(OnExpiry::Fresh)).is_ok());

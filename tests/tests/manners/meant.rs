@@ -22,7 +22,7 @@ fn every_kind_of_name() {
         (&["completions", "bsh"], 1, "Did you mean: bash"),
         (&["help", "activty"], 1, "Did you mean: drowse help activity"),
         (&["help", "tools-lsit"], 1, "Did you mean: drowse help tools-list"),
-        (&["man", "conect"], 1, "Did you mean: drowse connect"),
+        (&["man", "conect"], 1, "Did you mean: drowse man connect"),
     ] {
         let run = home.run(words.iter().copied().chain(["--json"]));
         let failure = run.fails(code);

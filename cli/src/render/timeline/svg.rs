@@ -22,12 +22,13 @@ const TICKS: u64 = 4;
 pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     let life = timeline.life;
     let states = timeline.states();
-    let left_out = timeline.events.len().saturating_sub(EVENTS);
-    let events = timeline.events.iter().skip(left_out);
+    let events = timeline.told();
+    let (count, left_out) = (events.len(), events.len().saturating_sub(EVENTS));
+    let events = events.iter().skip(left_out);
     let legend_top = BAR_TOP + BAR_HEIGHT + 48;
     let rows = (states.len() as u64).div_ceil(3);
     let events_top = legend_top + rows * LINE + 16;
-    let height = events_top + (timeline.events.len().min(EVENTS) as u64 + 1) * LINE + MARGIN;
+    let height = events_top + (count.min(EVENTS) as u64 + 1) * LINE + MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\" aria-labelledby=\"title\">\n<title id=\"title\">{} from {} to {} UTC\

@@ -72,6 +72,20 @@ fn the_bar_shows_every_state_and_fits_the_width() {
 }
 
 #[test]
+fn a_start_that_tries_both_eras_is_one_line() {
+    let tried = vec![
+        line(HOUR, State::Connecting),
+        line(HOUR + 5, State::Connecting),
+        line(HOUR + 9, State::Live),
+        line(2 * HOUR, State::Connecting),
+    ];
+    let life = life(tried, 3 * HOUR);
+    let timeline = Timeline::new(&life, None);
+    assert_eq!(timeline.told().len(), 3);
+    assert_eq!(timeline.to_json()["events"].as_array().unwrap().len(), 4);
+}
+
+#[test]
 fn only_the_wanted_part_is_shown() {
     let life = life(day(), 25 * HOUR);
     let timeline = Timeline::new(&life, Some(10 * HOUR));

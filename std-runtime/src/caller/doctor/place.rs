@@ -193,7 +193,10 @@ fn room_for(root: &Path, room: u64, files: Option<u64>, read_only: bool) -> Find
         );
         return Finding::needs_user("space", what, Some("remove some files there".to_owned()));
     }
-    let free = format!("{} MB", room / 1_000_000);
+    let free = match room / 1_000_000 {
+        megabytes @ 0..10_000 => format!("{megabytes} MB"),
+        megabytes => format!("{} GB", megabytes / 1000),
+    };
     if room < LITTLE_ROOM {
         let what =
             format!("{free} are free in {}: records and logs may not be written any more", path.display());
