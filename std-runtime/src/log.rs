@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::fs::inotify;
 
 use crate::record::now_ms;
+use crate::regular;
 use crate::wait::{Wait, Woken};
 
 /// How large a log may become before it is rotated, in bytes. There are at most two of that size.
@@ -108,7 +109,7 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<u8>> {
 }
 
 fn tail_of(path: &Path, lines: usize) -> io::Result<(Vec<u8>, usize)> {
-    let file = match File::open(path) {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(e) => return Err(e),
@@ -230,7 +231,7 @@ impl Follower {
 }
 
 fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
+    match regular::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -238,7 +239,7 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    File::options().append(true).create(true).mode(0o600).open(path)
+    regular::open_with(File::options().append(true).create(true).mode(0o600), path)
 }
 
 fn rotated(path: &Path) -> PathBuf {

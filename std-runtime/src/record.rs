@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, HomeError, SessionName};
 use crate::process::ProcessIdentity;
+use crate::regular;
 use crate::wire::FileSync;
 
+pub(crate) mod aside;
 mod setting;
 mod settings;
 
@@ -413,9 +415,10 @@ struct SchemaOnly {
 /// Reads a document; `None` if there is no file.
 pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
-    let file = match File::open(path) {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if regular::is_something_else(&e) => return Err(malformed("it is not a file".to_owned())),
         Err(e) => return Err(HomeError::io("open", path, e).into()),
     };
     // Straight into the buffer, without asking how large the file is: a list reads two for each session.

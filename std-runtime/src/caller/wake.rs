@@ -319,7 +319,7 @@ impl Sessions {
         // While nothing was touched yet: what is wrong with the user's defaults is to be mended first.
         let record = &*self.with_defaults(name, record)?;
         // C5.
-        let known = record::read_state(&self.home, name)?;
+        let known = self.known_or_rebuilt(name)?;
         fault::point("C5");
         self.sweep(name, known.as_ref(), wait)?;
         fault::point("C5-swept");
