@@ -21,6 +21,8 @@ pub const DEFAULT_CAP: u64 = 1 << 20;
 /// The longest text of one line, in bytes.
 const MAX_LINE: usize = 16 << 10;
 const BLOCK: u64 = 64 << 10;
+/// So much of a log's end is looked at, in bytes.
+const LOOKED_AT: u64 = 16 << 20;
 
 /// A log that is written to.
 #[derive(Debug)]
@@ -122,7 +124,9 @@ fn tail_of(path: &Path, lines: usize) -> io::Result<(Vec<u8>, usize)> {
     let mut start = end;
     let mut found = 0;
     let mut block = Vec::new();
-    'search: while start > 0 {
+    // A log of ours is never so long, and what else was put there need not have lines.
+    let first = end.saturating_sub(LOOKED_AT);
+    'search: while start > first {
         let len = start.min(BLOCK);
         let from = start - len;
         block.resize(usize::try_from(len).unwrap_or(0), 0);
@@ -367,5 +371,17 @@ mod tests {
         ] {
             assert_eq!(Timestamp(ms).to_string(), want);
         }
+    }
+
+    #[test]
+    fn a_file_without_lines_is_not_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = File::create(&path).unwrap();
+        file.set_len(8 << 30).unwrap();
+        assert_eq!(tail(&path, 2).unwrap().len() as u64, LOOKED_AT);
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(b"\na\nb\n").unwrap();
+        assert_eq!(tail(&path, 2).unwrap(), b"a\nb\n");
     }
 }

@@ -25,6 +25,7 @@ use crate::home::{HomeError, SessionName};
 use crate::identity;
 use crate::lock::{self, Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
+use crate::record::aside;
 use crate::record::{self, RecordError, SessionRecord, Settings, State, StateRecord, now_ms};
 use crate::suggest::nearest;
 use crate::wait::{Wait, Woken};
@@ -504,6 +505,11 @@ impl Sessions {
     pub(super) fn unlink_socket(&self, name: &SessionName) -> Result<(), CallError> {
         let socket = self.home.socket_file(name);
         match fs::remove_file(&socket) {
+            // What somebody put there is kept, and in nobody's way.
+            Err(e) if e.kind() == io::ErrorKind::IsADirectory => {
+                let aside = aside::set_aside(&socket);
+                aside.map(drop).map_err(|e| HomeError::io("set aside", &socket, e).into())
+            }
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(HomeError::io("remove", &socket, e).into()),
             _ => Ok(()),
         }

@@ -264,7 +264,7 @@ fn records_of_a_later_release() {
 fn something_else_stands_in_their_place() {
     let home = Home::new();
     let other = Bystander::of(&home);
-    for name in ["session.json", "credentials.json", "sock"] {
+    for name in ["session.json", "credentials.json"] {
         let session = asleep(&home);
         let path = file(&home, name);
         let _ = fs::remove_file(&path);
@@ -278,6 +278,13 @@ fn something_else_stands_in_their_place() {
         }
         assert!(!session.exists());
     }
+    // Where only a socket is to be, it is out of the way, and kept.
+    let session = asleep(&home);
+    let _ = fs::remove_file(file(&home, "sock"));
+    fs::create_dir(file(&home, "sock")).unwrap();
+    session.run(["ping"]).ok();
+    assert!(aside(&home, "sock").is_dir());
+    session.run(["close"]).ok();
     // Strangers' files beside the sessions are nobody's sessions.
     fs::write(home.files().sessions().join("README"), "hello").unwrap();
     fs::create_dir(home.files().sessions().join("not a name")).unwrap();
