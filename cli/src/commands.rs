@@ -187,6 +187,20 @@ fn open() -> Result<Sessions, Failure> {
     Ok(Sessions::open()?.with_principal(PRINCIPAL))
 }
 
+/// Says which records were damaged and are written anew.
+fn tell_of_rebuilt(context: &Context, sessions: &Sessions) {
+    for rebuilt in sessions.take_rebuilt() {
+        let aside = rebuilt.aside.display();
+        context.output.remark(
+            "record-rebuilt",
+            format_args!(
+                "{}: its state.json was damaged; it is kept as {aside}, and written anew",
+                rebuilt.session
+            ),
+        );
+    }
+}
+
 /// Prints the result of a tool or a prompt, or saves its content to `output`.
 fn present(
     context: &Context,

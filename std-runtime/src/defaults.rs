@@ -3,7 +3,7 @@
 //! Owns `config.json`: `{"schema": 1, "defaults": {"idleTimeoutSecs": 600}}`, with comments and trailing commas. What it
 //! does not know it keeps as it stands, comments included. A missing file is one without defaults.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use crate::config::{self, ConfigError, MAX_CONFIG};
 use crate::home::{Home, HomeError};
 use crate::lock::Lock;
 use crate::record::{self, Durability, Setting, Settings};
+use crate::regular;
 use crate::wait::Wait;
 
 /// The schema that this build writes, and the newest that it reads.
@@ -37,7 +38,7 @@ impl UserDefaults {
     pub fn read(home: &Home) -> Result<Self, ConfigError> {
         let path = home.config_file();
         let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
-        let file = match File::open(&path) {
+        let file = match regular::open(&path) {
             Ok(file) => file,
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(Self { path, text: None, settings: Settings::default(), unknown: Vec::new() });

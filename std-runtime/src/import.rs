@@ -2,7 +2,6 @@
 //!
 //! Owns where to look and how to read it. Changes nothing, neither there nor here.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::config::{ConfigError, ConfigFile, MAX_CONFIG};
+use crate::regular;
 use crate::remote::Header;
 
 /// A file that may name servers.
@@ -105,7 +105,7 @@ pub fn read(path: &Path) -> Result<Servers, ConfigError> {
 
 fn object(path: &Path) -> Option<Map<String, Value>> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_CONFIG).read_to_end(&mut bytes).ok()?;
+    regular::open(path).ok()?.take(MAX_CONFIG).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 

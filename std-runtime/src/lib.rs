@@ -18,6 +18,7 @@ pub mod lock;
 pub mod log;
 pub mod process;
 pub mod record;
+mod regular;
 pub mod remote;
 pub mod snapshot;
 pub mod suggest;

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, HomeError, SessionName};
 use crate::record::{Durability, State, now_ms, replace};
+use crate::regular;
 
 mod periods;
 mod totals;
@@ -167,7 +168,7 @@ impl Life {
     /// If the file cannot be read. Lines that make no sense are no error: they are counted and passed over.
     pub fn read(home: &Home, name: &SessionName) -> Result<Self, HomeError> {
         let path = home.life_file(name);
-        match File::open(&path) {
+        match regular::open(&path) {
             Ok(file) => Self::of(&file).map_err(|error| HomeError::io("read", &path, error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(HomeError::io("open", &path, error)),
@@ -224,7 +225,8 @@ fn append_to(path: &Path, line: &Line, cap: u64) -> io::Result<()> {
     }
     text.push(b'\n');
     for look in 1..=LOOKS {
-        let mut file = File::options().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut file =
+            regular::open_with(File::options().read(true).append(true).create(true).mode(0o600), path)?;
         // Who folds is done in a moment. If not (somebody stopped it), the line may be lost, but nobody waits for ever.
         let held = file.try_lock_shared().is_ok();
         let meta = file.metadata()?;
@@ -257,7 +259,7 @@ fn append_to(path: &Path, line: &Line, cap: u64) -> io::Result<()> {
 
 /// Replaces the older half of a file by one line.
 fn fold(path: &Path, cap: u64) -> io::Result<()> {
-    let file = File::options().read(true).write(true).open(path)?;
+    let file = regular::open_with(File::options().read(true).write(true), path)?;
     if file.try_lock().is_err() {
         // Somebody appends, or folds: whoever comes next finds it too large as well.
         return Ok(());

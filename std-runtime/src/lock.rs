@@ -17,8 +17,12 @@ use rustix::event::PollFlags;
 
 use crate::home::HomeError;
 use crate::process::ProcessIdentity;
+use crate::regular;
 use crate::sys;
 use crate::wait::{Wait, Woken};
+
+/// A longer note is none.
+const MAX_NOTE: u64 = 64 << 10;
 
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -207,7 +211,7 @@ impl AsFd for Contended {
 /// What was noted in a lock's file, if anything.
 #[must_use]
 pub fn noted(path: &Path) -> Option<ProcessIdentity> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&regular::start_of(path, MAX_NOTE).ok()?).ok()
 }
 
 /// The processes that took a lock and have not freed it, as far as the kernel tells: those that inherited it are not

@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::fs::inotify;
 
 use crate::record::now_ms;
+use crate::regular;
 use crate::wait::{Wait, Woken};
 
 /// How large a log may become before it is rotated, in bytes. There are at most two of that size.
@@ -20,6 +21,8 @@ pub const DEFAULT_CAP: u64 = 1 << 20;
 /// The longest text of one line, in bytes.
 const MAX_LINE: usize = 16 << 10;
 const BLOCK: u64 = 64 << 10;
+/// So much of a log's end is looked at, in bytes.
+const LOOKED_AT: u64 = 16 << 20;
 
 /// A log that is written to.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<u8>> {
 }
 
 fn tail_of(path: &Path, lines: usize) -> io::Result<(Vec<u8>, usize)> {
-    let file = match File::open(path) {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(e) => return Err(e),
@@ -121,7 +124,9 @@ fn tail_of(path: &Path, lines: usize) -> io::Result<(Vec<u8>, usize)> {
     let mut start = end;
     let mut found = 0;
     let mut block = Vec::new();
-    'search: while start > 0 {
+    // A log of ours is never so long, and what else was put there need not have lines.
+    let first = end.saturating_sub(LOOKED_AT);
+    'search: while start > first {
         let len = start.min(BLOCK);
         let from = start - len;
         block.resize(usize::try_from(len).unwrap_or(0), 0);
@@ -230,7 +235,7 @@ impl Follower {
 }
 
 fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
+    match regular::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -238,7 +243,7 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    File::options().append(true).create(true).mode(0o600).open(path)
+    regular::open_with(File::options().append(true).create(true).mode(0o600), path)
 }
 
 fn rotated(path: &Path) -> PathBuf {
@@ -366,5 +371,17 @@ mod tests {
         ] {
             assert_eq!(Timestamp(ms).to_string(), want);
         }
+    }
+
+    #[test]
+    fn a_file_without_lines_is_not_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = File::create(&path).unwrap();
+        file.set_len(8 << 30).unwrap();
+        assert_eq!(tail(&path, 2).unwrap().len() as u64, LOOKED_AT);
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(b"\na\nb\n").unwrap();
+        assert_eq!(tail(&path, 2).unwrap(), b"a\nb\n");
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, HomeError, SessionName};
 use crate::process::ProcessIdentity;
+use crate::regular;
 use crate::wire::FileSync;
 
+pub(crate) mod aside;
 mod setting;
 mod settings;
 
@@ -332,6 +334,39 @@ pub fn write_state(home: &Home, name: &SessionName, record: &StateRecord) -> Res
     write(&home.state_file(name), record, Durability::Lazy)
 }
 
+/// Writes that a session's server is let go, or lost. Where the disk has no room for a new file the old one is written
+/// over: without it the session would look as if it had crashed, and be cleaned away.
+///
+/// # Errors
+/// If the file system refuses that, too.
+pub(crate) fn write_last_state(
+    home: &Home,
+    name: &SessionName,
+    record: &StateRecord,
+) -> Result<(), RecordError> {
+    let refused = match write_state(home, name, record) {
+        Err(RecordError::Home(refused @ HomeError::Full { .. })) => refused,
+        written => return written,
+    };
+    let path = home.state_file(name);
+    let mut bytes = serde_json::to_vec(record).map_err(|e| HomeError::io("write", &path, e.into()))?;
+    bytes.push(b'\n');
+    write_over(&path, bytes).map_err(|_| refused.into())
+}
+
+/// Writes a file over, within the room that it has. Whoever is killed in the middle of it, or reads then, has a damaged
+/// file: only for what can be written anew.
+fn write_over(path: &Path, mut bytes: Vec<u8>) -> io::Result<()> {
+    let file = regular::open_with(File::options().write(true), path)?;
+    let meta = file.metadata()?;
+    if bytes.len() as u64 > meta.len().max(meta.blocks() * 512) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    // Nothing of the old one stays behind the new one: spaces do not count.
+    bytes.resize(bytes.len().max(usize::try_from(meta.len()).unwrap_or(0)), b' ');
+    file.write_all_at(&bytes, 0)
+}
+
 /// The names of all directories under `sessions/`, sorted, whether or not a session is in them. Files that somebody
 /// put there are none.
 ///
@@ -413,9 +448,10 @@ struct SchemaOnly {
 /// Reads a document; `None` if there is no file.
 pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
-    let file = match File::open(path) {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if regular::is_something_else(&e) => return Err(malformed("it is not a file".to_owned())),
         Err(e) => return Err(HomeError::io("open", path, e).into()),
     };
     // Straight into the buffer, without asking how large the file is: a list reads two for each session.
@@ -486,7 +522,7 @@ fn plain(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -543,6 +579,22 @@ mod tests {
         assert_eq!(files.len(), 2, "no temporary file stays: {files:?}");
         assert_eq!(fs::metadata(home.session_file(&name)).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(home.session(&name)).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_record_is_written_over_within_its_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        assert!(write_over(&path, b"{}".to_vec()).is_err(), "nothing is made");
+        fs::write(&path, "{\"a\":1}").unwrap();
+        write_over(&path, b"{}\n".to_vec()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n    ");
+        write_over(&path, b"{\"a\":1234}\n".to_vec()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"a\":1234}\n");
+        let inode = fs::metadata(&path).unwrap().ino();
+        assert!(write_over(&path, vec![b'1'; 1 << 20]).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"a\":1234}\n");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! Owns the file's layout: one JSON document, laid out with one item a line, so that a search can pass over lines that
 //! cannot match without parsing them. The objects are the server's own bytes. Never asks a server for anything.
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::home::{Home, HomeError, SessionName};
+use crate::record::aside;
 use crate::record::{self, Durability};
 
 mod pattern;
@@ -148,7 +151,19 @@ pub fn write(home: &Home, name: &SessionName, snapshot: &Snapshot) -> Result<(),
 
 /// The same, once it is laid out.
 pub(crate) fn write_bytes(home: &Home, name: &SessionName, bytes: &[u8]) -> Result<(), HomeError> {
-    record::replace(&home.snapshot_file(name), bytes, Durability::Lazy)
+    let path = home.snapshot_file(name);
+    if bytes.len() > MAX_BYTES {
+        // Nobody would read it.
+        return Err(HomeError::io("write", &path, io::ErrorKind::FileTooLarge.into()));
+    }
+    match record::replace(&path, bytes, Durability::Lazy) {
+        // What somebody put there is kept, and in nobody's way.
+        Err(_) if path.is_dir() => {
+            aside::set_aside(&path).map_err(|e| HomeError::io("set aside", &path, e))?;
+            record::replace(&path, bytes, Durability::Lazy)
+        }
+        written => written,
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +254,11 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(read(&home, &name).is_err());
-        assert!(write(&home, &name, &snapshot).is_err());
+        write(&home, &name, &snapshot).unwrap();
+        assert!(read(&home, &name).unwrap().is_some());
+        assert!(home.session(&name).join("snapshot.json.damaged-1").is_dir());
+        let error = write_bytes(&home, &name, &vec![b' '; MAX_BYTES + 1]).unwrap_err();
+        assert!(error.to_string().contains("snapshot.json"), "{error}");
+        assert!(read(&home, &name).unwrap().is_some(), "the old one stays");
     }
 }

@@ -224,3 +224,30 @@ fn a_long_life_is_folded_and_its_totals_stay() {
         timeline["foldedEvents"]
     );
 }
+
+#[test]
+fn bridges_that_are_stopped_are_waited_for_together() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let home = Home::new();
+    let sessions: Vec<_> = (0..8).map(|number| home.connect(&format!("@s{number}"), &[], &[])).collect();
+    let well = home.connect("@well", &[], &[]);
+    call(&well, "echo", &["text=a"], 0);
+    let bridges: Vec<_> = sessions
+        .iter()
+        .map(|session| Pid::from_raw(session.state().unwrap().bridge.unwrap().pid.cast_signed()).unwrap())
+        .collect();
+    bridges.iter().for_each(|bridge| kill_process(*bridge, Signal::STOP).unwrap());
+    let begun = std::time::Instant::now();
+    let all = home.run(["stats", "--json"]);
+    let took = begun.elapsed();
+    bridges.iter().for_each(|bridge| kill_process(*bridge, Signal::CONT).unwrap());
+    let all = all.ok().json();
+    let calls = |name: &str| {
+        let lives = all["sessions"].as_array().unwrap();
+        lives.iter().find(|life| life["name"] == name).unwrap()["calls"].as_u64().unwrap()
+    };
+    // The connect is a call, too.
+    assert_eq!((calls("@well"), calls("@s0")), (2, 0), "{all}");
+    // One by one they would take a second each.
+    assert!(took < std::time::Duration::from_secs(7), "{took:?}");
+}

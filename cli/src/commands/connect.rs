@@ -55,6 +55,7 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     let interrupt = context.interrupt();
     let start = Instant::now();
     let connected = plan.carry_out(&sessions, name, names, &taken, interrupt.as_deref());
+    super::tell_of_rebuilt(context, &sessions);
     interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), true)
 }
@@ -152,6 +153,7 @@ pub(super) fn restart(context: &Context, session: &SessionName) -> Result<Status
     let interrupt = context.interrupt();
     let start = Instant::now();
     let connected = sessions.restart(session, &Environment::current(), context.wait(interrupt.as_deref()));
+    super::tell_of_rebuilt(context, &sessions);
     interrupt.iter().for_each(|interrupt| interrupt.release());
     show(context, &sessions, &connected?, start.elapsed(), false)
 }

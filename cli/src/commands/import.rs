@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -109,6 +110,13 @@ fn find(context: &Context, files: &[PathBuf], cwd: &Path) -> Result<Vec<(Place, 
     let mut found: Vec<(Place, Servers)> = Vec::new();
     for place in import::places(&home, &config, cwd, &mcpc) {
         if found.iter().any(|(known, _)| known.path == place.path) {
+            continue;
+        }
+        // Nobody named it, so nobody is to wait for the other end of a pipe.
+        if fs::metadata(&place.path).is_ok_and(|meta| !meta.is_file()) {
+            context
+                .output
+                .warning("config", format_args!("{} is not a file: passed over", place.path.display()));
             continue;
         }
         match import::read(&place.path) {

@@ -29,9 +29,8 @@ pub(super) fn stats(context: &Context, session: Option<&SessionName>) -> Result<
     }
     let mut lives = Vec::new();
     let mut failed = Vec::new();
-    for listed in sessions.list()? {
-        let name = listed.name.clone();
-        match sessions.life_of(listed) {
+    for (name, life) in sessions.lives_of(sessions.list()?) {
+        match life {
             Ok(life) => lives.push(life),
             Err(error) => failed.push((name, Failure::from(error))),
         }

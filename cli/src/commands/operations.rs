@@ -70,6 +70,7 @@ pub(super) fn with<T>(
             context.who(session)
         ));
     }
+    super::tell_of_rebuilt(context, &sessions);
     if let Some(interrupt) = &interrupt {
         interrupt.release();
     }

@@ -85,13 +85,8 @@ impl Offers {
             return None;
         }
         let offers: Self = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
-        #[derive(Deserialize)]
-        struct Record {
-            #[serde(default)]
-            identity: Option<String>,
-        }
-        let record: Record = serde_json::from_slice(&fs::read(home.session_file(name)).ok()?).ok()?;
-        record.identity.is_none_or(|identity| identity == offers.identity).then_some(offers)
+        let record = record::read_session(home, name).ok()??;
+        (record.identity.is_empty() || record.identity == offers.identity).then_some(offers)
     }
 
     pub(super) fn tools(&self) -> Vec<Candidate> {

@@ -132,7 +132,8 @@ impl Host for BridgeHost {
             message: facts.message.clone(),
             stderr: facts.stderr.clone(),
         };
-        record::write_state(&self.home, &self.name, &record).map_err(io::Error::other)?;
+        let write = if state.is_awake() { record::write_state } else { record::write_last_state };
+        write(&self.home, &self.name, &record).map_err(io::Error::other)?;
         self.last = Some((state, since));
         if state == State::Idle {
             fault::point(if record.ended { "D1-gone" } else { "D1" });

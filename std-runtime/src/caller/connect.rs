@@ -310,9 +310,9 @@ impl Sessions {
     }
 
     /// Forgets crashes and back-off, refused credentials and lost sessions, and the era too where the server is
-    /// another one; and a state that cannot be read altogether. B must be free.
+    /// another one. B must be free.
     fn forgive(&self, name: &SessionName, keep_era: bool) -> Result<(), CallError> {
-        let mut known = known_if_readable(self, name)?.unwrap_or_else(StateRecord::dormant);
+        let mut known = self.known_or_rebuilt(name)?.unwrap_or_else(StateRecord::dormant);
         known.crashes.clear();
         known.retry_at = None;
         if matches!(known.state, State::Unauthorized | State::Expired) {

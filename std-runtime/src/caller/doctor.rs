@@ -14,20 +14,17 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::Sessions;
-use super::census::{Counted, Role};
+use super::census::Role;
 use super::error::CallError;
+use super::leftover::orphans;
 use crate::home::SessionName;
 use crate::lock::{self, Lock, LockError};
-use crate::process::{ProcessIdentity, sweep_found};
+use crate::process::ProcessIdentity;
 use crate::sys::procfs;
 use crate::wait::Wait;
 
 /// How long a session's lock may be held by somebody else before that is reported.
 const BUSY: Duration = Duration::from_secs(1);
-/// How long a process that is left over may take to end after TERM.
-const TERM_GRACE: Duration = Duration::from_secs(2);
-/// How long ending all that is left of a session may take after that.
-const SWEEP: Duration = Duration::from_secs(10);
 
 /// What one look came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,7 +230,7 @@ impl Doctor<'_> {
                     self.add(Finding::needs_user("orphans", format!("{what}; {who}"), again).of(&name));
                 }
                 Held::Free(_lock) | Held::Running(_lock) => {
-                    let reaped = self.reap(&name);
+                    let reaped = self.sessions.reap(&name);
                     self.put_right("orphans", Some(&name), what, || match reaped {
                         Ok(()) => Ok("ended".to_owned()),
                         Err(error) => Err(error.to_string()),
@@ -243,30 +240,4 @@ impl Doctor<'_> {
         }
         Ok(())
     }
-
-    /// Ends what is left of a session: TERM, and KILL for those that do not go. L is held.
-    fn reap(&self, name: &SessionName) -> io::Result<()> {
-        let look = || {
-            let (snapshot, gaps) = procfs::snapshot_with_gaps()?;
-            let found = self.sessions.census(&snapshot).map_err(io::Error::other)?;
-            let members = orphans(found).filter(|one| one.session == *name).map(|one| one.member);
-            Ok((members.collect::<Vec<_>>(), gaps))
-        };
-        let until = Instant::now() + TERM_GRACE;
-        let mut held = Vec::new();
-        for member in look()?.0 {
-            // Refused, or gone: what follows tells.
-            if let Ok(Some(process)) = member.signal(rustix::process::Signal::TERM) {
-                held.push(process);
-            }
-        }
-        for process in held {
-            process.wait(until)?;
-        }
-        sweep_found(Instant::now() + SWEEP, look).map(drop)
-    }
-}
-
-fn orphans(found: Vec<Counted>) -> impl Iterator<Item = Counted> {
-    found.into_iter().filter(|one| matches!(one.role, Role::Orphan(_)))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::error::CallError;
 use super::link::Greeting;
-use super::wake::{ending, known_if_readable};
+use super::wake::ending;
 use super::{Caller, Cleaned, Request, Sessions};
 use crate::home::{HomeError, SessionName};
 use crate::lock::{self, Lock};
@@ -168,7 +168,7 @@ impl Sessions {
         if !ask || !self.bridge_ends(name, limit, wait)? {
             self.end_bridge_process(name, settings)?;
         }
-        let known = known_if_readable(self, name)?;
+        let known = self.known_or_reaped(name)?;
         self.sweep(name, known.as_ref(), wait)?;
         self.unlink_socket(name)?;
         match ending {
@@ -185,7 +185,13 @@ impl Sessions {
             _ => Err(HomeError::io("remove", path, e)),
         };
         let record = self.home.session_file(name);
-        fs::remove_file(&record).or_else(|e| gone(e, &record))?;
+        // Whatever stands in its place.
+        let removed = if fs::symlink_metadata(&record).is_ok_and(|meta| meta.is_dir()) {
+            fs::remove_dir_all(&record)
+        } else {
+            fs::remove_file(&record)
+        };
+        removed.or_else(|e| gone(e, &record))?;
         fs::remove_dir_all(&directory).or_else(|e| gone(e, &directory))?;
         Ok(())
     }

@@ -1,20 +1,26 @@
 //! Lives of sessions, up to this moment: what is written down, and what the bridges that run have counted since.
 //! Starts nothing and counts as no use.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use super::error::CallError;
+use super::poll::{Poll, Standing};
 use super::{Listed, Sessions};
-use crate::home::SessionName;
+use crate::home::{HomeError, SessionName};
 use crate::life::{Life, Period, Totals};
 use crate::process;
 use crate::record::{State, now_ms};
 use crate::wait::Wait;
+use crate::wire::Status;
 
 /// How often the file is read again because something happened meanwhile.
 const LOOKS: u32 = 3;
 /// A bridge that takes longer to say what it counted is not waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// So many are asked at a time: each takes a descriptor. Those that come after silent ones are still given this long.
+const AT_ONCE: usize = 200;
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A session's life up to a moment.
 #[derive(Debug)]
@@ -81,19 +87,54 @@ impl Sessions {
             listed = self.get(&name)?;
             status = None;
         }
-        let now = now_ms();
-        let known = listed.known.as_ref().map(|known| (known.state, known.since));
-        let mut totals = life.totals.until(now, listed.bridge_pid.is_some(), known);
-        let tally = status.as_ref().and_then(|status| status.tally.as_ref());
-        if let Some(tally) = tally {
-            totals.count(tally.calls, &tally.errors, &tally.latency);
-        }
-        let awake_since = tally.and_then(|tally| tally.since).filter(|_| listed.state.is_awake());
-        let memory = listed
-            .bridge_pid
-            .filter(|_| status.as_ref().is_some_and(|status| status.server_pid.is_some()))
-            .and_then(process::memory_below)
-            .or(totals.memory);
-        Ok(LifeNow { listed, life, now, totals, awake_since, silent, memory })
+        Ok(reckon(listed, life, status.as_ref(), silent))
     }
+
+    /// The lives of sessions that were listed. Their bridges are asked all at once: those that do not answer are waited
+    /// for together.
+    #[must_use]
+    pub fn lives_of(&self, all: Vec<Listed>) -> Vec<(SessionName, Result<LifeNow, CallError>)> {
+        let first: Vec<_> = all.iter().map(|listed| Life::read(&self.home, &listed.name)).collect();
+        let awake = all.iter().filter(|listed| listed.bridge_pid.is_some());
+        let awake: Vec<SessionName> = awake.map(|listed| listed.name.clone()).collect();
+        let until = Instant::now() + PATIENCE;
+        let mut standings = HashMap::new();
+        for some in awake.chunks(AT_ONCE) {
+            let left = until.saturating_duration_since(Instant::now()).max(LEAST_PATIENCE);
+            // What cannot be asked has not answered.
+            standings.extend(Poll::new(self).ask(some, left, Wait::default()).unwrap_or_default());
+        }
+        let mut life = |listed: Listed, first: Result<Life, HomeError>| {
+            let again = Life::read(&self.home, &listed.name)?;
+            // See `life_of`.
+            if first?.totals != again.totals {
+                return self.life(&listed.name);
+            }
+            let (status, silent) = match standings.remove(&listed.name) {
+                Some(Standing::Answers(answer)) => (Some(answer.status), false),
+                Some(Standing::Absent) => (None, false),
+                Some(Standing::Silent | Standing::Refuses) => (None, true),
+                None => (None, listed.bridge_pid.is_some()),
+            };
+            Ok(reckon(listed, again, status.as_ref(), silent))
+        };
+        all.into_iter().zip(first).map(|(listed, first)| (listed.name.clone(), life(listed, first))).collect()
+    }
+}
+
+fn reckon(listed: Listed, life: Life, status: Option<&Status>, silent: bool) -> LifeNow {
+    let now = now_ms();
+    let known = listed.known.as_ref().map(|known| (known.state, known.since));
+    let mut totals = life.totals.until(now, listed.bridge_pid.is_some(), known);
+    let tally = status.and_then(|status| status.tally.as_ref());
+    if let Some(tally) = tally {
+        totals.count(tally.calls, &tally.errors, &tally.latency);
+    }
+    let awake_since = tally.and_then(|tally| tally.since).filter(|_| listed.state.is_awake());
+    let memory = listed
+        .bridge_pid
+        .filter(|_| status.is_some_and(|status| status.server_pid.is_some()))
+        .and_then(process::memory_below)
+        .or(totals.memory);
+    LifeNow { listed, life, now, totals, awake_since, silent, memory }
 }

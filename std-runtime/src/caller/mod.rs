@@ -11,6 +11,7 @@ pub mod doctor;
 mod end;
 mod error;
 mod inquiry;
+mod leftover;
 mod life;
 mod link;
 mod listing;
@@ -25,11 +26,12 @@ mod sync;
 mod wake;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use self::census::{Gauge, Load, Orphaned, Role, SessionProcess};
 pub use self::error::{CallError, ExitClass, RpcError};
+pub use self::leftover::Rebuilt;
 pub use self::life::LifeNow;
 use self::link::{Greeting, Link};
 pub use self::pin::Environment;
@@ -53,6 +55,7 @@ pub struct Sessions {
     launcher: Arc<dyn Launch>,
     principal: Option<String>,
     verbatim: bool,
+    rebuilt: Arc<Mutex<Vec<Rebuilt>>>,
 }
 
 /// A session as a list shows it.
@@ -248,7 +251,8 @@ impl Sessions {
     /// The sessions of a home, with bridges that are this very program.
     #[must_use]
     pub fn at(home: Home) -> Self {
-        Self { home, launcher: Arc::new(OurProgram), principal: None, verbatim: true }
+        let rebuilt = Arc::default();
+        Self { home, launcher: Arc::new(OurProgram), principal: None, verbatim: true, rebuilt }
     }
 
     /// The same, with bridges of another kind.

@@ -26,6 +26,7 @@ use crate::identity;
 use crate::lock::Lock;
 use crate::process::ProcessIdentity;
 use crate::record::{SessionRecord, State, StateRecord};
+use crate::regular;
 use crate::remote::{complete_url, header_value};
 use crate::sys::pidfd::PidFd;
 use crate::wait::{Wait, Woken};
@@ -87,7 +88,7 @@ impl Launch for BridgeProgram {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdout(their_report);
         // Its last words, should it panic before it has a log of its own.
-        let log = File::options().append(true).create(true).mode(0o600).open(log);
+        let log = regular::open_with(File::options().append(true).create(true).mode(0o600), log);
         command.stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
         config.lock_fd = lock.hand_down(&mut command);
         command.stdin(document(config)?);

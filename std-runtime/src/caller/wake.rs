@@ -25,6 +25,7 @@ use crate::home::{HomeError, SessionName};
 use crate::identity;
 use crate::lock::{self, Attempt, Lock};
 use crate::process::{self, ProcessIdentity};
+use crate::record::aside;
 use crate::record::{self, RecordError, SessionRecord, Settings, State, StateRecord, now_ms};
 use crate::suggest::nearest;
 use crate::wait::{Wait, Woken};
@@ -319,7 +320,7 @@ impl Sessions {
         // While nothing was touched yet: what is wrong with the user's defaults is to be mended first.
         let record = &*self.with_defaults(name, record)?;
         // C5.
-        let known = record::read_state(&self.home, name)?;
+        let known = self.known_or_rebuilt(name)?;
         fault::point("C5");
         self.sweep(name, known.as_ref(), wait)?;
         fault::point("C5-swept");
@@ -504,6 +505,11 @@ impl Sessions {
     pub(super) fn unlink_socket(&self, name: &SessionName) -> Result<(), CallError> {
         let socket = self.home.socket_file(name);
         match fs::remove_file(&socket) {
+            // What somebody put there is kept, and in nobody's way.
+            Err(e) if e.kind() == io::ErrorKind::IsADirectory => {
+                let aside = aside::set_aside(&socket);
+                aside.map(drop).map_err(|e| HomeError::io("set aside", &socket, e).into())
+            }
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(HomeError::io("remove", &socket, e).into()),
             _ => Ok(()),
         }

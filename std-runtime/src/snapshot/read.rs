@@ -3,18 +3,17 @@
 //! A file that is laid out as this build writes it is not parsed beyond its first line: see `search`. One that
 //! somebody edited is read as the JSON document that it is.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Header, SCHEMA, Snapshot};
 use crate::home::{Home, HomeError, SessionName};
 use crate::record;
+use crate::regular;
 
 /// A file larger than this is no snapshot of ours, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
@@ -99,17 +98,15 @@ impl Buffer {
     pub(super) fn fill(&mut self, path: &Path, name: &SessionName) -> Result<Option<&[u8]>, SnapshotError> {
         let refused = |what, error| SnapshotError::from(HomeError::io(what, path, error));
         let malformed = |what: String| Defect::Malformed(what).of(path, name);
-        // What somebody put there may be a pipe, on which an open would wait.
-        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let mut file = match File::options().read(true).custom_flags(flags).open(path) {
+        let mut file = match regular::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if regular::is_something_else(&error) => {
+                return Err(malformed("it is not a file".to_owned()));
+            }
             Err(error) => return Err(refused("open", error)),
         };
         let about: fs::Metadata = file.metadata().map_err(|error| refused("look at", error))?;
-        if !about.is_file() {
-            return Err(malformed("it is not a file".to_owned()));
-        }
         let large = || malformed(format!("more than {MAX_BYTES} bytes, larger than any snapshot"));
         let size = usize::try_from(about.len()).ok().filter(|&size| size <= MAX_BYTES).ok_or_else(large)?;
         // One more byte than it should have, to see its end without asking for more room.

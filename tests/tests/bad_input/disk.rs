@@ -66,6 +66,10 @@ fn a_disk_that_fills_up() {
     // It falls asleep all the same, and nothing of it is left.
     session.wait_for(|entries| entries.iter().any(|entry| entry.event == "exit"));
     assert_eq!((session.starts(), session.executions("a"), session.executions("b")), (1, 1, 1));
+    // It is seen to sleep, and so it is not cleaned away.
+    assert_eq!(status(&home, &disk), "idle");
+    disk.run(&home, ["clean", "--json"]).ok();
+    assert_eq!(status(&home, &disk), "idle");
     // It cannot wake: a server that no record names could not be found again.
     let document = failure(&disk.run(&home, ["@s", "ping", "--json"]), 3, "storage", &["room"]);
     assert_eq!(document["ran"], "no");

@@ -70,34 +70,152 @@ fn session_json_is_damaged() {
     other.noticed_nothing();
 }
 
+/// The file that was set aside for another one.
+fn aside(home: &Home, name: &str) -> PathBuf {
+    file(home, &format!("{name}.damaged-1"))
+}
+
 #[test]
 fn state_json_is_damaged() {
     let home = Home::new();
     let other = Bystander::of(&home);
+    let session = asleep(&home);
+    let path = file(&home, "state.json");
+    let spoilt: &[(&str, &dyn Fn())] = &[
+        ("cut off", &|| halve(&path)),
+        ("edited", &|| fs::write(&path, r#"{"schema":1,"generation":"x","state":[]}"#).unwrap()),
+        ("not text", &|| fs::write(&path, b"\xff\0").unwrap()),
+        ("deep", &|| fs::write(&path, "[".repeat(1 << 20)).unwrap()),
+        ("huge", &|| fs::File::create(&path).unwrap().set_len(3 << 30).unwrap()),
+        ("a directory", &|| fs::create_dir(&path).unwrap()),
+        ("a pipe", &|| pipe(&path)),
+        ("a device", &|| std::os::unix::fs::symlink("/dev/zero", &path).unwrap()),
+    ];
+    for (how, spoil) in spoilt {
+        if ["a directory", "a pipe", "a device"].contains(how) {
+            fs::remove_file(&path).unwrap();
+        }
+        spoil();
+        assert!(shown(&session).contains("state.json is damaged"), "{how}");
+        // The next call writes it anew, and says so.
+        let run = session.call("echo", &["text=a"]).ok();
+        let notices = run.notices();
+        assert!(notices.iter().any(|notice| notice["kind"] == "record-rebuilt"), "{how}: {notices:?}");
+        assert!(session.call("echo", &["text=b"]).ok().notices().is_empty(), "{how}");
+        assert!(fs::symlink_metadata(aside(&home, "state.json")).is_ok(), "{how}");
+        assert!(session.run(["logs"]).out.contains("state.json was damaged"), "{how}");
+        session.kill_bridge();
+        let aside = aside(&home, "state.json");
+        fs::remove_file(&aside).or_else(|_| fs::remove_dir(&aside)).unwrap();
+    }
     for way in ["restart", "close"] {
-        let session = asleep(&home);
-        halve(&file(&home, "state.json"));
-        failure(
-            &session.run(["ping"]),
-            3,
-            "storage",
-            &["state.json", "drowse restart @s", "drowse close @s"],
-        );
-        assert!(shown(&session).contains("damaged"));
+        halve(&path);
         session.run([way]).ok();
+        assert_eq!(session.exists(), way == "restart");
         if session.exists() {
             session.call("tag", &["tag=a"]).ok();
-            session.run(["close"]).ok();
+            session.kill_bridge();
         }
     }
     // What a power cut may leave of a file that is not synced counts as no file.
     let session = asleep(&home);
-    fs::write(file(&home, "state.json"), "").unwrap();
+    fs::write(&path, "").unwrap();
     session.run(["ping"]).ok();
     // An awake session is served by its bridge, whatever stands in the record.
-    halve(&file(&home, "state.json"));
+    halve(&path);
     session.run(["ping"]).ok();
+    assert!(!aside(&home, "state.json").exists(), "it is the bridge's to write");
     session.run(["close"]).ok();
+    other.noticed_nothing();
+}
+
+/// What a generation left that no record tells of is found by the session that it names.
+#[test]
+fn what_a_lost_generation_left_is_ended() {
+    let home = Home::new();
+    let other = Bystander::of(&home);
+    for way in ["ping", "restart", "close"] {
+        let session = home.connect("@s", &[], &[]);
+        let server = session.call("pid", &[]).ok().text();
+        let bridge = session.state().unwrap().bridge.unwrap();
+        // A server that outlives its bridge: as if it had lost it to a kill that came with a new parent.
+        session.kill_bridge();
+        let place = home.files().session(&SessionName::new("s").unwrap());
+        let mut orphan = std::process::Command::new("sleep")
+            .arg("1000")
+            .env("DROWSE_GENERATION", "of-nobody")
+            .env("DROWSE_SESSION", &place)
+            .spawn()
+            .unwrap();
+        let mut stranger = std::process::Command::new("sleep")
+            .arg("1000")
+            .env("DROWSE_GENERATION", "of-another")
+            .env("DROWSE_SESSION", "/elsewhere/sessions/s")
+            .spawn()
+            .unwrap();
+        assert!(!bridge.is_alive(), "{server}");
+        halve(&file(&home, "state.json"));
+        session.run([way]).ok();
+        let left = orphan.try_wait().unwrap();
+        let untouched = stranger.try_wait().unwrap().is_none();
+        let _ = (orphan.kill(), orphan.wait(), stranger.kill(), stranger.wait());
+        assert!(left.is_some(), "{way}");
+        assert!(untouched, "{way}");
+        if session.exists() {
+            session.run(["close"]).ok();
+        }
+    }
+    other.noticed_nothing();
+}
+
+fn pipe(path: &PathBuf) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+/// Pipes and devices in the place of each file: no command waits for them, or reads them to their end.
+#[test]
+fn pipes_and_devices_stand_in_their_place() {
+    let home = Home::new();
+    let other = Bystander::of(&home);
+    for name in ["snapshot.json", "session.json", "life.jsonl", "credentials.json", "log", "config.json"] {
+        let session = asleep(&home);
+        let path = if name == "config.json" { home.files().config_file() } else { file(&home, name) };
+        for make in
+            [&pipe as &dyn Fn(&PathBuf), &|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap()]
+        {
+            let _ = fs::remove_file(&path);
+            make(&path);
+            for words in [
+                &["--json"][..],
+                &["grep", "--json", "echo"],
+                &["stats", "--json"],
+                &["top", "--once", "--json"],
+                &["ps", "--json"],
+                &["config", "--json"],
+                &["doctor", "--dry-run", "--json"],
+                &["@s", "timeline", "--json"],
+                &["@s", "tools-list", "--cached", "--json"],
+                &["@s", "set", "--json"],
+                &["@s", "logs", "--json"],
+                &["@s", "ping", "--json"],
+            ] {
+                let run = home.run(words.iter().copied());
+                assert!((0..=3).contains(&run.code), "{name}: `drowse {}`: {}", run.words, run.err);
+            }
+            if session.state().and_then(|state| state.bridge).is_some_and(|bridge| bridge.is_alive()) {
+                session.kill_bridge();
+            }
+        }
+        fs::remove_file(&path).unwrap();
+        // Without its record there is nothing to close.
+        let run = session.run(["close"]);
+        if name == "session.json" {
+            home.run(["clean", "--json"]).ok();
+        } else {
+            run.ok();
+        }
+    }
     other.noticed_nothing();
 }
 
@@ -146,7 +264,7 @@ fn records_of_a_later_release() {
 fn something_else_stands_in_their_place() {
     let home = Home::new();
     let other = Bystander::of(&home);
-    for name in ["session.json", "state.json", "credentials.json", "sock"] {
+    for name in ["session.json", "credentials.json"] {
         let session = asleep(&home);
         let path = file(&home, name);
         let _ = fs::remove_file(&path);
@@ -160,6 +278,13 @@ fn something_else_stands_in_their_place() {
         }
         assert!(!session.exists());
     }
+    // Where only a socket is to be, it is out of the way, and kept.
+    let session = asleep(&home);
+    let _ = fs::remove_file(file(&home, "sock"));
+    fs::create_dir(file(&home, "sock")).unwrap();
+    session.run(["ping"]).ok();
+    assert!(aside(&home, "sock").is_dir());
+    session.run(["close"]).ok();
     // Strangers' files beside the sessions are nobody's sessions.
     fs::write(home.files().sessions().join("README"), "hello").unwrap();
     fs::create_dir(home.files().sessions().join("not a name")).unwrap();

@@ -1,7 +1,7 @@
 //! What stands in sessions' directories.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,13 @@ use super::{Doctor, Finding, Held};
 use crate::caller::error::CallError;
 use crate::credential;
 use crate::home::{HomeError, SessionName};
-use crate::record::{self, RecordError, SCHEMA, State, StateRecord};
+use crate::record::aside::{self, set_aside, set_aside_before};
+use crate::record::{self, RecordError};
+use crate::regular;
 use crate::snapshot;
 
 /// What the names of files begin with that are being written.
 const TEMPORARY: &str = ".new-";
-/// What the names of files end with that were set aside, before their number.
-const SET_ASIDE: &str = ".damaged-";
-
-/// A snapshot larger than this is not ours: its lists came in messages of 64 MiB at most.
-const MAX_SNAPSHOT: u64 = 512 << 20;
 
 /// Something that is not as it should be with a session's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,12 +202,12 @@ impl Doctor<'_> {
             Ailment::Damaged { file, .. } => {
                 let sessions = self.sessions;
                 self.put_right("records", Some(name), what, || {
-                    let rebuilt = rebuilt(&file);
-                    let aside = set_aside(&file).map_err(|e| e.to_string())?;
                     if file == sessions.home().state_file(name) {
-                        record::write_state(sessions.home(), name, &rebuilt).map_err(|e| e.to_string())?;
+                        let (_, aside) =
+                            aside::rebuild_state(sessions.home(), name).map_err(|e| e.to_string())?;
                         return Ok(format!("set aside as {}, and written anew", last(&aside)));
                     }
+                    let aside = set_aside(&file).map_err(|e| e.to_string())?;
                     Ok(format!("set aside as {}; the next start writes it anew", last(&aside)))
                 });
             }
@@ -288,10 +285,18 @@ fn ailment(file: PathBuf, error: &RecordError) -> Ailment {
 
 /// What is wrong with a snapshot, if it is damaged. One of a newer drowse is only not used.
 fn snapshot_defect(path: &Path) -> Option<String> {
-    if fs::metadata(path).ok()?.len() > MAX_SNAPSHOT {
+    let something_else = "it is not a file".to_owned();
+    let file = match regular::open(path) {
+        Ok(file) => file,
+        Err(error) => return regular::is_something_else(&error).then_some(something_else),
+    };
+    let most = snapshot::MAX_BYTES as u64;
+    // A sparse file of any length costs nothing but this look.
+    if file.metadata().ok()?.len() > most {
         return Some("larger than any snapshot".to_owned());
     }
-    let bytes = fs::read(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
     match serde_json::from_slice::<snapshot::Header>(&bytes) {
         Ok(_) => None,
         Err(error) => {
@@ -308,54 +313,6 @@ fn snapshot_defect(path: &Path) -> Option<String> {
             })
         }
     }
-}
-
-/// What is known of a session after its record was lost: that it sleeps, and how often it was started, if that can
-/// still be read.
-fn rebuilt(damaged: &Path) -> StateRecord {
-    let text = fs::read(damaged).unwrap_or_default();
-    let text = String::from_utf8_lossy(text.get(..text.len().min(1 << 16)).unwrap_or_default());
-    let generation = text.split_once("\"generation\":").and_then(|(_, rest)| {
-        let rest = rest.trim_start();
-        let end = rest.find(|c: char| !c.is_ascii_digit())?;
-        // Far from where a key of it would not fit any more.
-        rest.get(..end)?.parse().ok().filter(|generation| *generation < 1 << 32)
-    });
-    StateRecord {
-        schema: SCHEMA,
-        generation: generation.unwrap_or(0),
-        state: State::Idle,
-        message: Some("its record was damaged and written anew".to_owned()),
-        ..StateRecord::dormant()
-    }
-}
-
-/// Renames a file to the first name that is free.
-fn set_aside(file: &Path) -> io::Result<PathBuf> {
-    for number in 1..=u32::MAX {
-        let aside = aside(file, number);
-        // Not `exists`: a link that leads nowhere is a name, too.
-        if fs::symlink_metadata(&aside).is_ok() {
-            continue;
-        }
-        fs::rename(file, &aside)?;
-        return Ok(aside);
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// The last file that was set aside for this one.
-fn set_aside_before(file: &Path) -> Option<PathBuf> {
-    (1..=u32::MAX)
-        .map(|number| aside(file, number))
-        .take_while(|aside| fs::symlink_metadata(aside).is_ok())
-        .last()
-}
-
-fn aside(file: &Path, number: u32) -> PathBuf {
-    let mut path = file.as_os_str().to_owned();
-    path.push(format!("{SET_ASIDE}{number}"));
-    path.into()
 }
 
 fn remove(files: &[PathBuf]) -> Result<String, String> {

@@ -141,7 +141,7 @@ impl Doctor<'_> {
             return Ok(());
         }
         let ended = bridge.end(ending(&Settings::default()));
-        let left = self.reap(name);
+        let left = self.sessions.reap(name);
         self.put_right("bridges", Some(name), what, || {
             ended.and(left).map(|()| "ended, with its server".to_owned()).map_err(|e| e.to_string())
         });
