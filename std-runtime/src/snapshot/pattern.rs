@@ -43,6 +43,8 @@ pub enum PatternError {
 pub struct Pattern {
     regex: Regex,
     raw: Option<Raw>,
+    /// The expression itself, for raw lines, where no text tells where it cannot match.
+    lines: Option<bytes::Regex>,
 }
 
 impl Pattern {
@@ -63,7 +65,17 @@ impl Pattern {
                 error => PatternError::Syntax { pattern: pattern.to_owned(), what: reason(&error) },
             })?;
         let raw = if kind.regex { Raw::of_regex(&expression, kind) } else { Raw::of_text(pattern, kind) };
-        Ok(Self { regex, raw })
+        let lines = if raw.is_none() { of_lines(&expression, kind) } else { None };
+        Ok(Self { regex, raw, lines })
+    }
+
+    /// Whether a line of raw JSON may have it in one of its strings. `scratch` is room for the line without its escapes.
+    pub(super) fn may_be_in(&self, line: &[u8], scratch: &mut Vec<u8>) -> bool {
+        let Some(lines) = &self.lines else { return true };
+        if memchr::memchr(b'\\', line).is_none() {
+            return lines.is_match(line);
+        }
+        !unescape(line, scratch) || lines.is_match(scratch)
     }
 
     /// Whether a text has it.
@@ -86,6 +98,64 @@ impl Pattern {
         }
         candidates
     }
+}
+
+/// An expression for raw lines. What it matches within a string it matches within the line, too, unless it says what has to
+/// be around it; and one that matches nothing at all is everywhere.
+fn of_lines(expression: &str, kind: PatternKind) -> Option<bytes::Regex> {
+    let hir = regex_syntax::ParserBuilder::new()
+        .case_insensitive(!kind.case_sensitive)
+        .multi_line(true)
+        .crlf(true)
+        .build()
+        .parse(expression)
+        .ok()?;
+    let about = hir.properties();
+    if !about.look_set().is_empty() || about.minimum_len().is_none_or(|least| least == 0) {
+        return None;
+    }
+    bytes::RegexBuilder::new(expression)
+        .case_insensitive(!kind.case_sensitive)
+        .multi_line(true)
+        .crlf(true)
+        .build()
+        .ok()
+}
+
+/// Puts a line of JSON into `plain` with its escapes resolved, so that each of its strings is in it as the text that it is.
+/// False: there is one that this does not know.
+fn unescape(line: &[u8], plain: &mut Vec<u8>) -> bool {
+    plain.clear();
+    let mut rest = line;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        plain.extend_from_slice(&rest[..at]);
+        let Some(&escape) = rest.get(at + 1) else { return false };
+        let mut length = 2;
+        match escape {
+            b'"' | b'\\' | b'/' => plain.push(escape),
+            b'n' => plain.push(b'\n'),
+            b't' => plain.push(b'\t'),
+            b'r' => plain.push(b'\r'),
+            b'b' => plain.push(8),
+            b'f' => plain.push(12),
+            b'u' => {
+                let unit = |from: usize| {
+                    let digits = std::str::from_utf8(rest.get(from..from + 4)?).ok()?;
+                    u16::from_str_radix(digits, 16).ok()
+                };
+                let Some(first) = unit(at + 2) else { return false };
+                let second = (rest.get(at + 6..at + 8) == Some(b"\\u")).then(|| unit(at + 8)).flatten();
+                let units = [first, second.unwrap_or(0)];
+                let Some(Ok(c)) = char::decode_utf16(units).next() else { return false };
+                plain.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                length = 6 * c.len_utf16();
+            }
+            _ => return false,
+        }
+        rest = rest.get(at + length..).unwrap_or_default();
+    }
+    plain.extend_from_slice(rest);
+    true
 }
 
 /// What is wrong with an expression, in one line.
@@ -270,4 +340,39 @@ fn spelled(literal: &[u8]) -> String {
         }
     }
     expression
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_its_escapes_holds_the_texts_of_its_strings() {
+        let mut plain = Vec::new();
+        for text in [
+            r#""a\n\t\r\b\f\/\\\"b""#,
+            r#""\u00e9\u0041 \ud83d\udc0e""#,
+            r#""\u0041\u0042""#,
+            r#""plain""#,
+            r#""""#,
+        ] {
+            let wanted: String = serde_json::from_str(text).unwrap();
+            assert!(unescape(text.as_bytes(), &mut plain), "{text}");
+            assert_eq!(plain, format!("\"{wanted}\"").as_bytes(), "{text}");
+        }
+        for text in [r"\x", r"\u12", r"\ud83d", r"\ud83dx", r"\udc0e", "\\", r"\u{41}"] {
+            assert!(!unescape(text.as_bytes(), &mut plain), "{text}: who parses it decides");
+        }
+    }
+
+    #[test]
+    fn expressions_that_say_what_is_around_them_are_not_tried_on_whole_lines() {
+        let lines = |text| of_lines(text, PatternKind { regex: true, case_sensitive: false }).is_some();
+        for text in [r"\d{7}", "[ab]+", "(?:x|[yz])w?"] {
+            assert!(lines(text), "{text}");
+        }
+        for text in ["^[ab]", "[ab]$", r"\b[ab]", r"[ab]\B", "a*", "(?:)"] {
+            assert!(!lines(text), "{text}");
+        }
+    }
 }

@@ -264,6 +264,7 @@ fn lines(body: &[u8], pattern: &Pattern, scope: Scope, limit: usize, hits: &mut 
     if candidates.are_none() {
         return Some(());
     }
+    let mut scratch = Vec::new();
     let mut at = 0;
     let mut next = || {
         let start = at;
@@ -287,7 +288,7 @@ fn lines(body: &[u8], pattern: &Pattern, scope: Scope, limit: usize, hits: &mut 
             if !item.starts_with(b"{") || !item.ends_with(b"}") {
                 return None;
             }
-            if scope.has(kind) && candidates.touch(&line) {
+            if scope.has(kind) && candidates.touch(&line) && pattern.may_be_in(item, &mut scratch) {
                 let item: &RawValue = serde_json::from_slice(item).ok()?;
                 hits.extend(hit(kind, item, pattern));
                 if hits.len() >= limit {
