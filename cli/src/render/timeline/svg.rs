@@ -42,13 +42,15 @@ pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     };
     put(MARGIN, 32, "name", &life.listed.name.to_string());
     let totals = &life.totals;
+    let counted =
+        |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     let line = format!(
-        "{} now; {} calls, {} errors, {} wakes, {} crashes in all",
+        "{} now; {}, {}, {}, {} in all",
         life.listed.state.name(),
-        totals.calls,
-        totals.errors.total(),
-        totals.wakes,
-        totals.crashes
+        counted(totals.calls, "call", "calls"),
+        counted(totals.errors.total(), "error", "errors"),
+        counted(totals.wakes, "wake", "wakes"),
+        counted(totals.crashes, "crash", "crashes"),
     );
     put(MARGIN, 52, "dim", &line);
     let whole = life.now.saturating_sub(timeline.from).max(1);
