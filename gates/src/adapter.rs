@@ -233,7 +233,10 @@ impl Adapter {
             Inbound::Refused => to_caller(&[b"refused"]),
             Inbound::Leave => self.put(now, Input::Leave),
             // A board without storage for listeners.
-            Inbound::Listen { id, .. } | Inbound::Sync { id, .. } | Inbound::Set { id, .. } => {
+            Inbound::Listen { id, .. }
+            | Inbound::Sync { id, .. }
+            | Inbound::Set { id, .. }
+            | Inbound::Snapshot { id } => {
                 to_caller(&[id.of(line)]);
             }
             Inbound::Discover { id } => {

@@ -349,7 +349,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let home = Home::new(place.path().join("home"), None);
         home.prepare().unwrap();
-        for (name, identity) in [("files", "\"i\""), ("far", "null"), ("other", "\"another\"")] {
+        for (name, identity) in [("files", "\"i\""), ("far", "\"\""), ("other", "\"another\"")] {
             let directory = home.sessions().join(name);
             std::fs::create_dir_all(&directory).unwrap();
             let record = format!(
