@@ -22,6 +22,7 @@ use drowse_core::negotiate::NegotiationError;
 use drowse_core::relay::{self, Answered, Relay};
 use drowse_core::server::{Action, Config, Operation, Outcome, Server};
 use drowse_core::shared::Shared;
+use drowse_core::snapshot;
 use drowse_core::span::Span;
 use drowse_core::splice::{Pieces, RequestParts, request_with};
 use drowse_core::sse::{Event, EventDecoder};
@@ -281,6 +282,7 @@ fn listeners(bytes: &[u8]) {
 
     let mut relay = Relay::new(slots, Duration::from_secs(1), Duration::from_millis(names as u64));
     relay.handle_offers(relay::Offers::read(bytes, whole));
+    relay.set_patience(Duration::from_secs(names as u64));
     for era in [Era::Legacy, Era::Modern] {
         let Ok(listener) = relay.attach(lists) else { return };
         let uri = relay.want(listener, None);
@@ -293,6 +295,7 @@ fn listeners(bytes: &[u8]) {
             board::checksum(u64::from(relay.handle_failure(key).is_some()));
         }
         relay.handle_ready(era);
+        relay.want_lists(names > 2);
         let mut wire = 0;
         for round in 0..4 {
             while let Some(step) = relay.poll(at, true, || {
@@ -324,9 +327,26 @@ fn listeners(bytes: &[u8]) {
         relay.handle_lost();
         relay.close(listener);
         relay.finish();
-        board::checksum(u64::from(relay.has_listeners()));
+        board::checksum(u64::from(relay.has_listeners() || !relay.take_regained().is_empty()));
     }
     announced(bytes);
+    accounts(bytes);
+}
+
+/// What is counted, and what a machine gathers of its server.
+fn accounts(bytes: &[u8]) {
+    let config = Config { snapshot: Some(snapshot::Limits::default()), ..Config::default() };
+    let mut server = Server::new(config, [Slot::EMPTY; 2], 0, CrashLog::new());
+    let at = Instant::from_micros(board::now());
+    let operation = Operation { method: Method::ToolsList, allowance: None };
+    if let Ok(key) = server.submit_own(at, operation) {
+        server.cancel(at, key);
+    }
+    server.answer_again(at);
+    server.regather(at.after(Duration::from_micros(bytes.len() as u64)));
+    while server.poll_action().is_some() {}
+    board::checksum(u64::from(server.gathering().is_wanted()) + server.tally().counts().calls);
+    server.tally_mut().take();
 }
 
 /// What is said to those who listen, and to the server for them.
