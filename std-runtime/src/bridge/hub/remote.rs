@@ -304,6 +304,8 @@ impl Hub {
                     remote.session = None;
                 }
             }
+            // Nobody may be there whose leaving would say so: a keepalive, a stream that ended.
+            hub.rest_if_quiet(inner);
             inner.server.handle_verdict(now, course.exchange.carried(), course.wire, verdict);
             hub.remote_ended(inner);
         });
