@@ -8,6 +8,7 @@ use std::ops::Range;
 use memchr::memmem;
 use regex::bytes;
 use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 
 /// More alternatives than this are not worth looking for.
@@ -100,16 +101,21 @@ impl Pattern {
     }
 }
 
-/// An expression for raw lines. What it matches within a string it matches within the line, too, unless it says what has to
-/// be around it; and one that matches nothing at all is everywhere.
-fn of_lines(expression: &str, kind: PatternKind) -> Option<bytes::Regex> {
-    let hir = regex_syntax::ParserBuilder::new()
+/// The parts of an expression, as the engine that looks for it understands it.
+fn parsed(expression: &str, kind: PatternKind) -> Option<Hir> {
+    regex_syntax::ParserBuilder::new()
         .case_insensitive(!kind.case_sensitive)
         .multi_line(true)
         .crlf(true)
         .build()
         .parse(expression)
-        .ok()?;
+        .ok()
+}
+
+/// An expression for raw lines. What it matches within a string it matches within the line, too, unless it says what has to
+/// be around it; and one that matches nothing at all is everywhere.
+fn of_lines(expression: &str, kind: PatternKind) -> Option<bytes::Regex> {
+    let hir = parsed(expression, kind)?;
     let about = hir.properties();
     if !about.look_set().is_empty() || about.minimum_len().is_none_or(|least| least == 0) {
         return None;
@@ -229,13 +235,7 @@ impl Raw {
 
     /// Of an expression: the texts with which all its matches begin or end, if there are such.
     fn of_regex(expression: &str, kind: PatternKind) -> Option<Self> {
-        let hir = regex_syntax::ParserBuilder::new()
-            .case_insensitive(!kind.case_sensitive)
-            .multi_line(true)
-            .crlf(true)
-            .build()
-            .parse(expression)
-            .ok()?;
+        let hir = parsed(expression, kind)?;
         let literals = |kind: ExtractKind| -> Option<Vec<Vec<u8>>> {
             let seq: Seq = Extractor::new().kind(kind).extract(&hir);
             let literals: Vec<Vec<u8>> =
