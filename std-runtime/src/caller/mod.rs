@@ -41,6 +41,8 @@ pub use self::start::{BRIDGE_COMMAND, BridgeProgram, Launch, Launched, OurProgra
 pub use self::subscription::{News, Subscription};
 pub use drowse_core::logging::Level;
 
+use serde::de::DeserializeOwned;
+
 use crate::home::{Home, SessionName};
 use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
@@ -291,11 +293,21 @@ impl Sessions {
     /// # Errors
     /// If the wait ends first, or the bridge answers with an error.
     pub fn status(&self, name: &SessionName, wait: Wait<'_>) -> Result<Option<Status>, CallError> {
+        self.ask_bridge(name, METHOD_STATUS, wait)
+    }
+
+    /// The answer of the bridge that runs to a question about itself; `None` if none runs.
+    fn ask_bridge<T: DeserializeOwned>(
+        &self,
+        name: &SessionName,
+        method: &str,
+        wait: Wait<'_>,
+    ) -> Result<Option<T>, CallError> {
         let Greeting::Welcome(link) = self.greet(name, wait, STATUS_PATIENCE)? else { return Ok(None) };
-        let request = Request { method: METHOD_STATUS, params: "", timeout: None, progress: None };
+        let request = Request { method, params: "", timeout: None, progress: None };
         match Caller::on(self, name, wait, link).call_here(request) {
             Ok(reply) => match serde_json::from_slice(reply.as_bytes()) {
-                Ok(status) => Ok(Some(status)),
+                Ok(answer) => Ok(Some(answer)),
                 Err(e) => Err(CallError::BridgeLost { name: name.clone(), what: e.to_string() }),
             },
             // It fell asleep at this very moment.
