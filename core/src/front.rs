@@ -1,22 +1,37 @@
 //! A client's connection to drowse: the hello, what each line is, and how far the connection was read.
 //!
-//! Speaks modern MCP (2026-07-28) whatever the server's era. It decides what a line asks for; the adapter carries it
-//! to [`crate::server::Server`] or answers it with the texts given here.
+//! Speaks both eras whatever the server's; each connection has the one that its client opens with. `initialize` makes it
+//! a legacy one, any other request with the fields of 2026-07-28 a modern one. It decides what a line asks for; the
+//! adapter carries it to [`crate::server::Server`], rewritten by [`crate::splice`], or answers it with the texts given
+//! here. What a server wants of a legacy client goes to that as a request of drowse's: [`asking`] counts those, and
+//! [`round`] reads what a modern server wants.
 
-use heapless::Vec;
-
-use crate::activity::{self, Asker, Starts};
+use crate::activity::Asker;
+use crate::capabilities::ClientCapabilities;
 use crate::envelope::{self, Message};
-use crate::era::{Era, Revision};
+use crate::era::Revision;
 use crate::json;
 use crate::link::Allowance;
-use crate::message;
-use crate::method::Method;
+use crate::logging::Level;
 use crate::relay::Filter;
 use crate::server::Operation;
 use crate::span::Span;
 use crate::splice::RequestParts;
-use crate::time::Duration;
+
+pub mod asking;
+mod legacy;
+mod modern;
+pub mod round;
+
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod properties;
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod tests;
+
+pub use self::legacy::initialization;
+pub use self::modern::discovery;
 
 /// The version of the hello that drowse speaks.
 pub const HELLO_VERSION: u64 = 1;
@@ -24,13 +39,29 @@ pub const HELLO_VERSION: u64 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Greeting,
-    Open { verbatim: bool },
+    Open { verbatim: bool, opened: Opened },
     Closed,
+}
+
+/// How a client opened its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opened {
+    /// It has not said it yet.
+    NotYet,
+    Modern,
+    Legacy {
+        revision: Revision,
+        /// What it last set.
+        level: Option<Level>,
+        /// It said that it has read the answer to `initialize`.
+        initialized: bool,
+    },
 }
 
 /// One connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
+    asker: Asker,
     state: State,
     /// Requests that were read: what GOAWAY says.
     read: u64,
@@ -114,6 +145,50 @@ pub enum Inbound {
         /// The id of the request, raw.
         request: Span,
     },
+    /// `initialize` of a legacy client: answered by drowse, see [`initialization`].
+    Initialize {
+        /// The request's id.
+        id: Span,
+        /// The revision that is spoken from now on.
+        revision: Revision,
+        /// Its `clientInfo`, an object.
+        info: Option<Span>,
+        /// What it can be asked for.
+        capabilities: ClientCapabilities,
+    },
+    /// A legacy client has read that answer: it may be told of changed lists.
+    Initialized,
+    /// `ping` of a legacy client: answered by drowse, with an empty result.
+    Ping {
+        /// The request's id.
+        id: Span,
+    },
+    /// `logging/setLevel` of a legacy client: answered with an empty result. [`Front::level`] is the new one.
+    SetLevel {
+        /// The request's id.
+        id: Span,
+    },
+    /// `resources/subscribe`, or `resources/unsubscribe`, of a legacy client: attach a listener, or take it away.
+    Subscribe {
+        /// The request's id.
+        id: Span,
+        /// The resource, a JSON string.
+        uri: Span,
+        /// Or no more.
+        on: bool,
+    },
+    /// A legacy client's answer to a request of drowse's.
+    Answer {
+        /// The id of that request.
+        id: Span,
+        /// What it says: the result, or the error.
+        answer: Result<Span, Span>,
+    },
+    /// A batch of a legacy client: hand in each item, by [`Front::handle_item`], and answer them as one.
+    Batch {
+        /// The items, see [`envelope::batch`].
+        items: Span,
+    },
     /// Nothing to be done.
     Ignore,
     /// Answer with an error.
@@ -141,6 +216,12 @@ pub enum Rejection {
     UnknownMethod,
     /// The filter of a subscription is none.
     InvalidFilter,
+    /// `initialize` came before, or anything else did.
+    Opened,
+    /// There is no such log level.
+    InvalidLevel,
+    /// `params.uri` is no string.
+    InvalidUri,
 }
 
 impl Rejection {
@@ -149,8 +230,8 @@ impl Rejection {
     pub const fn code(&self) -> i32 {
         match self {
             Self::Malformed(error) => error.code(),
-            Self::Batch => -32600,
-            Self::MissingMeta(_) | Self::InvalidFilter => -32602,
+            Self::Batch | Self::Opened => -32600,
+            Self::MissingMeta(_) | Self::InvalidFilter | Self::InvalidLevel | Self::InvalidUri => -32602,
             Self::UnsupportedVersion(_) => -32022,
             Self::UnknownMethod => -32601,
         }
@@ -162,7 +243,7 @@ impl core::fmt::Display for Rejection {
         match self {
             Self::Malformed(error) => write!(f, "not a valid message: {error}"),
             Self::Batch => {
-                f.write_str("batches are not part of revision 2026-07-28: send one message a line")
+                f.write_str("batches are not part of this revision of the protocol: send one message a line")
             }
             Self::MissingMeta(name) => {
                 write!(f, "params._meta[\"{name}\"] is missing, and every request must have it")
@@ -172,15 +253,25 @@ impl core::fmt::Display for Rejection {
             Self::InvalidFilter => f.write_str(
                 "params.notifications must be an object of booleans, and resourceSubscriptions an array of strings",
             ),
+            Self::Opened => f.write_str("initialize is the first request of a connection, and comes once"),
+            Self::InvalidLevel => f.write_str("params.level must be a log level, from debug to emergency"),
+            Self::InvalidUri => f.write_str("params.uri must be a string"),
         }
     }
 }
 
 impl Front {
-    /// A connection that was just accepted.
+    /// A connection to the session itself, which begins with a hello.
     #[must_use]
     pub const fn new() -> Self {
-        Self { state: State::Greeting, read: 0 }
+        Self { asker: Asker::Command, state: State::Greeting, read: 0 }
+    }
+
+    /// A connection of a client of that kind, which begins with MCP.
+    #[must_use]
+    pub const fn of(asker: Asker) -> Self {
+        let state = State::Open { verbatim: false, opened: Opened::NotYet };
+        Self { asker, state, read: 0 }
     }
 
     /// How many requests were read on it.
@@ -189,16 +280,59 @@ impl Front {
         self.read
     }
 
-    /// Whether the hello was exchanged, so that a goodbye will be understood.
+    /// Whether it is begun, with a hello where one is due, and not over.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. })
     }
 
+    /// Whether its client knows drowse's own notifications: that of a goodbye, for instance.
+    #[must_use]
+    pub const fn knows_drowse(&self) -> bool {
+        self.is_open() && matches!(self.asker, Asker::Command) && !self.is_legacy()
+    }
+
     /// Whether results go to the client exactly as the server sent them.
     #[must_use]
     pub const fn is_verbatim(&self) -> bool {
-        matches!(self.state, State::Open { verbatim: true })
+        matches!(self.state, State::Open { verbatim: true, opened: Opened::Modern | Opened::NotYet })
+    }
+
+    /// Whether its client opened it in the legacy era.
+    #[must_use]
+    pub const fn is_legacy(&self) -> bool {
+        self.legacy().is_some()
+    }
+
+    /// The revision that a legacy client speaks.
+    #[must_use]
+    pub const fn legacy(&self) -> Option<Revision> {
+        match self.state {
+            State::Open { opened: Opened::Legacy { revision, .. }, .. } => Some(revision),
+            _ => None,
+        }
+    }
+
+    /// Whether a legacy client said that it is ready.
+    #[must_use]
+    pub const fn is_initialized(&self) -> bool {
+        matches!(self.state, State::Open { opened: Opened::Legacy { initialized: true, .. }, .. })
+    }
+
+    /// The log level that a legacy client has set.
+    #[must_use]
+    pub const fn level(&self) -> Option<Level> {
+        match self.state {
+            State::Open { opened: Opened::Legacy { level, .. }, .. } => level,
+            _ => None,
+        }
+    }
+
+    /// Whether a log message that belongs to no request of its own is for a legacy client. One that has set no level
+    /// leaves it to the server (2025-11-25, server/utilities/logging).
+    #[must_use]
+    pub fn hears(&self, of: Level) -> bool {
+        self.is_legacy() && self.level().is_none_or(|level| of >= level)
     }
 
     /// Goodbye was said: whatever comes now is not read.
@@ -213,27 +347,34 @@ impl Front {
 
     /// Reads a line. `default` is what a request may take that says nothing of it.
     pub fn handle_frame(&mut self, frame: &[u8], default: Allowance) -> Inbound {
-        match self.state {
-            State::Greeting => self.greet(frame),
-            State::Open { .. } => {
-                let inbound = read(frame, default);
-                let counts = matches!(
-                    inbound,
-                    Inbound::Operation { .. }
-                        | Inbound::Listen { .. }
-                        | Inbound::Discover { .. }
-                        | Inbound::Status { .. }
-                        | Inbound::Snapshot { .. }
-                        | Inbound::Close { .. }
-                        | Inbound::Sync { .. }
-                        | Inbound::Set { .. }
-                        | Inbound::Reject { .. }
-                );
-                self.read = self.read.saturating_add(u64::from(counts));
-                inbound
-            }
-            State::Closed => Inbound::Ignore,
+        if self.state == State::Greeting {
+            return self.greet(frame);
         }
+        self.handle(frame, default, true)
+    }
+
+    /// Reads an item of a batch.
+    pub fn handle_item(&mut self, item: &[u8], default: Allowance) -> Inbound {
+        self.handle(item, default, false)
+    }
+
+    fn handle(&mut self, frame: &[u8], default: Allowance, whole: bool) -> Inbound {
+        let State::Open { opened, .. } = &mut self.state else { return Inbound::Ignore };
+        let inbound = match envelope::read(frame) {
+            Ok(message) => opened.read(frame, &message, self.asker, default, whole),
+            Err(error) if error.is_response && error.id.is_some() => Inbound::Ignore,
+            Err(error) => Inbound::Reject { id: error.id, rejection: Rejection::Malformed(error) },
+        };
+        let counts = !matches!(
+            inbound,
+            Inbound::Cancel { .. }
+                | Inbound::Ignore
+                | Inbound::Initialized
+                | Inbound::Answer { .. }
+                | Inbound::Batch { .. }
+        );
+        self.read = self.read.saturating_add(u64::from(counts));
+        inbound
     }
 
     fn greet(&mut self, frame: &[u8]) -> Inbound {
@@ -259,7 +400,7 @@ impl Front {
             return Inbound::Refused;
         }
         let verbatim = json::member(frame, hello, "verbatim").is_some_and(|span| span.of(frame) == b"true");
-        self.state = State::Open { verbatim };
+        self.state = State::Open { verbatim, opened: Opened::NotYet };
         let principal =
             json::member(frame, hello, "principal").filter(|span| json::is_string(span.of(frame)));
         Inbound::Hello { principal }
@@ -270,275 +411,42 @@ fn object(frame: &[u8], parent: Span, name: &str) -> Option<Span> {
     json::member(frame, parent, name).filter(|span| json::is_object(span.of(frame)))
 }
 
-fn read(frame: &[u8], default: Allowance) -> Inbound {
-    let message = match envelope::read(frame) {
-        Ok(message) => message,
-        Err(error) if error.is_response && error.id.is_some() => return Inbound::Ignore,
-        Err(error) => return Inbound::Reject { id: error.id, rejection: Rejection::Malformed(error) },
-    };
-    match message {
-        Message::Request { id, .. } => match RequestParts::of(&message) {
-            Some(parts) => request(frame, parts, default),
-            None => Inbound::Reject { id: Some(id), rejection: Rejection::UnknownMethod },
-        },
-        Message::Notification { method, params, .. } => {
-            if json::str_eq(method.of(frame), "notifications/cancelled")
-                && let Some(request) = params.and_then(|params| json::member(frame, params, "requestId"))
-                && envelope::is_id(request.of(frame))
-            {
-                Inbound::Cancel { request }
-            } else {
-                Inbound::Ignore
+impl Opened {
+    fn read(
+        &mut self,
+        frame: &[u8],
+        message: &Message,
+        asker: Asker,
+        default: Allowance,
+        whole: bool,
+    ) -> Inbound {
+        match self {
+            Self::Legacy { revision, level, initialized } => match *message {
+                Message::Batch { items } if whole && legacy::has_batches(*revision) => {
+                    Inbound::Batch { items }
+                }
+                _ => legacy::read(frame, message, asker, level, initialized),
+            },
+            Self::Modern => modern::read(frame, message, asker, default),
+            Self::NotYet => {
+                if let Some(opening) = legacy::open(frame, message) {
+                    if let Inbound::Initialize { revision, .. } = opening {
+                        *self = Self::Legacy { revision, level: None, initialized: false };
+                    }
+                    return opening;
+                }
+                let inbound = modern::read(frame, message, asker, default);
+                let is_request = matches!(message, Message::Request { .. });
+                if is_request && !matches!(inbound, Inbound::Reject { .. }) {
+                    *self = Self::Modern;
+                }
+                inbound
             }
         }
-        // A client never sends responses (basic/transports/stdio, Sending Messages).
-        Message::Response { .. } | Message::Error { .. } => Inbound::Ignore,
-        Message::Batch { .. } => Inbound::Reject { id: None, rejection: Rejection::Batch },
     }
 }
 
-fn request(frame: &[u8], parts: RequestParts, default: Allowance) -> Inbound {
-    let id = parts.id;
-    let reject = |rejection| Inbound::Reject { id: Some(id), rejection };
-    let Some(version) = parts.meta(frame, message::META_PROTOCOL_VERSION) else {
-        return reject(Rejection::MissingMeta(message::META_PROTOCOL_VERSION));
-    };
-    if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
-        return reject(Rejection::UnsupportedVersion(version));
-    }
-    if parts.meta(frame, message::META_CLIENT_CAPABILITIES).is_none() {
-        return reject(Rejection::MissingMeta(message::META_CLIENT_CAPABILITIES));
-    }
-    let method = Method::from_json(parts.method.of(frame));
-    match method {
-        Method::Discover => Inbound::Discover { id },
-        Method::Status => Inbound::Status { id },
-        Method::Snapshot => Inbound::Snapshot { id },
-        Method::Close => Inbound::Close { id },
-        Method::Set => Inbound::Set { id, params: parts.params },
-        Method::Sync | Method::Unsync => {
-            Inbound::Sync { id, params: parts.params, on: method == Method::Sync }
-        }
-        Method::Listen => match Filter::read(frame, parts.params) {
-            Some(filter) => {
-                let names = filter.uris(frame).next().is_some();
-                let starts = activity::rule(method, Asker::Command, names).starts == Starts::Yes;
-                Inbound::Listen { id, filter, starts }
-            }
-            None => reject(Rejection::InvalidFilter),
-        },
-        // What the table says starts a server is what is carried to it.
-        _ if activity::rule(method, Asker::Command, false).starts == Starts::Yes && is_carried(method) => {
-            let allowance = parts
-                .meta(frame, message::META_TIMEOUT)
-                .and_then(|span| json::as_u64(span.of(frame)))
-                .filter(|millis| *millis > 0)
-                .map(|millis| {
-                    // Its own time-out may be longer than the usual maximum: the caller knows what it asks for.
-                    let quiet = Duration::from_millis(millis);
-                    Allowance { quiet, total: default.total.max(quiet) }
-                });
-            let token = parts.meta(frame, message::META_PROGRESS_TOKEN);
-            Inbound::Operation { operation: Operation { method, allowance }, parts, token }
-        }
-        _ => reject(Rejection::UnknownMethod),
-    }
-}
-
-/// Whether this front carries the method: those of the legacy era are not among them.
-const fn is_carried(method: Method) -> bool {
-    !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen)
-}
-
-/// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself
-/// when it was negotiated (`handshake`, its result), or from nothing if it never ran.
-///
-/// Capabilities are those of the server.
-#[must_use]
-pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], 12> {
-    let mut out: Vec<&[u8], 12> = Vec::new();
-    let mut put = |bytes| {
-        // Twelve slices are the most that are put below.
-        let _ = out.push(bytes);
-    };
-    put(br#"{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private""#);
-    let described = handshake.and_then(|bytes| json::scan(bytes).ok().map(|span| (bytes, span)));
-    let found = |name: &str| {
-        described.and_then(|(bytes, span)| json::member(bytes, span, name).map(|value| value.of(bytes)))
-    };
-    put(br#","capabilities":"#);
-    put(found("capabilities").unwrap_or(br#"{"tools":{},"resources":{},"prompts":{},"completions":{}}"#));
-    if let Some(instructions) = found("instructions") {
-        put(br#","instructions":"#);
-        put(instructions);
-    }
-    let info = found("serverInfo").or_else(|| {
-        let (bytes, span) = described?;
-        let meta = object(bytes, span, "_meta")?;
-        json::member(bytes, meta, "io.modelcontextprotocol/serverInfo").map(|value| value.of(bytes))
-    });
-    if let Some(info) = info {
-        put(br#","_meta":{"io.modelcontextprotocol/serverInfo":"#);
-        put(info);
-        put(b"}");
-    }
-    put(b"}");
-    out
-}
-
-#[cfg(test)]
-#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
-mod tests {
-    use super::*;
-    use std::format;
-    use std::string::String;
-
-    const DEFAULT: Allowance =
-        Allowance { quiet: Duration::from_secs(300), total: Duration::from_secs(3600) };
-    const HELLO: &[u8] =
-        br#"{"drowse":{"hello":{"versions":[1],"principal":"cli","client":"0.1.0","verbatim":true}}}"#;
-
-    fn open() -> Front {
-        let mut front = Front::new();
-        assert!(matches!(front.handle_frame(HELLO, DEFAULT), Inbound::Hello { principal: Some(_) }));
-        front
-    }
-
-    fn modern(method: &str, more: &str) -> String {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":0,"method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}{more}}}}}}}"#
-        )
-    }
-
-    #[test]
-    fn the_first_line_is_a_hello_of_a_version_that_is_spoken() {
-        for line in [
-            modern("tools/list", "").as_str(),
-            "",
-            "[]",
-            r#"{"drowse":1}"#,
-            r#"{"drowse":{"hello":{"versions":[2,"1"]}}}"#,
-            r#"{"drowse":{"hello":{"versions":1}}}"#,
-        ] {
-            let mut front = Front::new();
-            assert_eq!(front.handle_frame(line.as_bytes(), DEFAULT), Inbound::Refused, "{line}");
-            assert_eq!(front.handle_frame(HELLO, DEFAULT), Inbound::Ignore);
-            assert!(!front.is_open());
-        }
-        assert!(open().is_verbatim());
-    }
-
-    #[test]
-    fn leave_needs_no_common_version() {
-        let mut front = Front::new();
-        assert_eq!(front.handle_frame(br#"{"drowse":{"leave":{}}}"#, DEFAULT), Inbound::Leave);
-        assert!(!front.is_open());
-    }
-
-    #[test]
-    fn operations_say_what_they_may_take() {
-        let mut front = open();
-        let line = modern("tools/call", r#","dev.drowse/timeoutMs":1500,"progressToken":0"#);
-        let Inbound::Operation { operation, token, .. } = front.handle_frame(line.as_bytes(), DEFAULT) else {
-            panic!()
-        };
-        assert_eq!(operation.method, Method::ToolsCall);
-        assert_eq!(operation.allowance.unwrap().quiet, Duration::from_millis(1500));
-        assert_eq!(operation.allowance.unwrap().total, DEFAULT.total);
-        assert_eq!(token.unwrap().of(line.as_bytes()), b"0");
-        assert_eq!(front.read_count(), 1);
-        front.unread();
-        assert_eq!(front.read_count(), 0);
-    }
-
-    #[test]
-    fn who_listens_says_to_what() {
-        let mut front = open();
-        let with = |filter: &str| {
-            modern("subscriptions/listen", "").replace(r#""params":{"#, &format!(r#""params":{{{filter}"#))
-        };
-        let line = with(r#""notifications":{"resourceSubscriptions":["a"]},"#);
-        let Inbound::Listen { filter, starts: true, .. } = front.handle_frame(line.as_bytes(), DEFAULT)
-        else {
-            panic!()
-        };
-        assert_eq!(filter.uris(line.as_bytes()).next(), Some(&b"\"a\""[..]));
-        let line = with(r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":[]},"#);
-        let inbound = front.handle_frame(line.as_bytes(), DEFAULT);
-        assert!(matches!(inbound, Inbound::Listen { starts: false, .. }), "{inbound:?}");
-        for bad in ["", r#""notifications":{"resourceSubscriptions":[1]},"#] {
-            let inbound = front.handle_frame(with(bad).as_bytes(), DEFAULT);
-            let Inbound::Reject { rejection, .. } = inbound else { panic!("{inbound:?}") };
-            assert_eq!(rejection.code(), -32602);
-        }
-        assert_eq!(front.read_count(), 4);
-    }
-
-    #[test]
-    fn every_request_must_say_its_revision_and_capabilities() {
-        let mut front = open();
-        let mut rejected = |line: &str| match front.handle_frame(line.as_bytes(), DEFAULT) {
-            Inbound::Reject { rejection, .. } => rejection.code(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(rejected(r#"{"jsonrpc":"2.0","id":0,"method":"tools/list"}"#), -32602);
-        assert_eq!(
-            rejected(
-                r#"{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#
-            ),
-            -32602
-        );
-        assert_eq!(rejected(&modern("tools/list", "").replace("2026-07-28", "2025-11-25")), -32022);
-        assert_eq!(rejected(&modern("initialize", "")), -32601);
-        assert_eq!(rejected(&modern("no/such", "")), -32601);
-        assert_eq!(rejected("nonsense"), -32700);
-        assert_eq!(rejected(r#"[{"jsonrpc":"2.0","method":"x"}]"#), -32600);
-    }
-
-    #[test]
-    fn notifications_and_answers_are_not_counted() {
-        let mut front = open();
-        let cancel = br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#;
-        match front.handle_frame(cancel, DEFAULT) {
-            Inbound::Cancel { request } => assert_eq!(request.of(cancel), br#""a""#),
-            other => panic!("{other:?}"),
-        }
-        for line in [
-            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":null}}"#,
-            r#"{"jsonrpc":"2.0","method":"notifications/other"}"#,
-            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
-        ] {
-            assert_eq!(front.handle_frame(line.as_bytes(), DEFAULT), Inbound::Ignore);
-        }
-        assert_eq!(front.read_count(), 0);
-    }
-
-    #[test]
-    fn discovery_is_a_result_with_and_without_a_handshake() {
-        for (handshake, name) in [
-            (None, None),
-            (
-                Some(
-                    r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"old"},"instructions":"i"}"#,
-                ),
-                Some("old"),
-            ),
-            (
-                Some(
-                    r#"{"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new"}}}"#,
-                ),
-                Some("new"),
-            ),
-        ] {
-            let bytes = discovery(handshake.map(str::as_bytes)).concat();
-            let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-            assert_eq!(value["resultType"], "complete");
-            assert!(value["capabilities"].is_object());
-            assert_eq!(
-                value["_meta"]["io.modelcontextprotocol/serverInfo"]["name"].as_str(),
-                name,
-                "{handshake:?}"
-            );
-        }
-    }
+/// The request that a notification cancels.
+fn cancelled(frame: &[u8], params: Option<Span>) -> Option<Span> {
+    json::member(frame, params?, "requestId").filter(|request| envelope::is_id(request.of(frame)))
 }

@@ -137,6 +137,22 @@ impl Method {
         )
     }
 
+    /// Whether it is one of drowse's own.
+    #[must_use]
+    pub const fn is_drowses(self) -> bool {
+        matches!(
+            self,
+            Self::Info
+                | Self::ServerPing
+                | Self::Status
+                | Self::Snapshot
+                | Self::Sync
+                | Self::Unsync
+                | Self::Set
+                | Self::Close
+        )
+    }
+
     /// Whether its result has to carry `ttlMs` and `cacheScope` (server/utilities/caching).
     #[must_use]
     pub const fn is_cacheable(self) -> bool {

@@ -12,8 +12,13 @@ use crate::method::Method;
 use crate::span::Span;
 
 mod interaction;
+mod legacy;
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod legacy_tests;
 
 pub use self::interaction::{NoAnswer, Shown, answer_question, input_required, refused};
+pub use self::legacy::{LegacyClient, answer_legacy};
 
 /// The most pieces that a message is cut into.
 pub const MAX_PIECES: usize = 24;
@@ -100,6 +105,10 @@ impl Pieces {
             Piece::Frame(span) | Piece::Other(span) if span.is_empty() => Ok(()),
             piece => self.0.push(piece).map_err(|_| TooManyPieces),
         }
+    }
+
+    fn extend(&mut self, by: &Self) -> Result<(), TooManyPieces> {
+        by.iter().try_for_each(|piece| self.push(piece.clone()))
     }
 }
 
@@ -207,25 +216,57 @@ pub fn request_with(
     revision: Revision,
     level: Option<Level>,
 ) -> Result<Pieces, TooManyPieces> {
+    rewritten(frame, parts, wire, progress, revision, level, None)
+}
+
+/// The same for a legacy client: a modern server is told with it what the client said in its `initialize`.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_legacy(
+    frame: &[u8],
+    parts: &RequestParts,
+    wire: u64,
+    progress: bool,
+    revision: Revision,
+    level: Option<Level>,
+    client: &LegacyClient,
+) -> Result<Pieces, TooManyPieces> {
+    let client = Some(client).filter(|_| revision.era() == Era::Modern);
+    rewritten(frame, parts, wire, progress, revision, level, client)
+}
+
+fn rewritten(
+    frame: &[u8],
+    parts: &RequestParts,
+    wire: u64,
+    progress: bool,
+    revision: Revision,
+    level: Option<Level>,
+    client: Option<&LegacyClient>,
+) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
     cut.replace(parts.id, pieces([Piece::Number(wire)])?)?;
-    let token = [Piece::Fixed(br#""progressToken":"#), Piece::Number(wire)];
-    if let Some(meta) = parts.meta {
-        cut.replace(meta, request_meta(frame, meta, progress.then_some(wire), revision.era(), level)?)?;
-    } else if progress {
-        let [key, value] = token;
-        match parts.params {
-            Some(params) => {
-                let empty = json::members(frame, params).next().is_none();
-                let at = Span::new(params.start() + 1, params.start() + 1);
-                let end: &[u8] = if empty { b"}" } else { b"}," };
-                cut.replace(at, pieces([Piece::Fixed(br#""_meta":{"#), key, value, Piece::Fixed(end)])?)?;
+    let token = progress.then_some(wire);
+    if parts.meta.is_some() || progress || client.is_some() {
+        let meta = request_meta(frame, parts.meta, token, revision.era(), level, client)?;
+        match (parts.meta, parts.params) {
+            (Some(span), _) => cut.replace(span, meta)?,
+            (None, Some(params)) => {
+                let mut by = pieces([Piece::Fixed(br#""_meta":"#)])?;
+                by.extend(&meta)?;
+                if json::members(frame, params).next().is_some() {
+                    by.push(Piece::Fixed(b","))?;
+                }
+                cut.replace(Span::new(params.start() + 1, params.start() + 1), by)?;
             }
-            None => {
+            (None, None) => {
                 // The envelope was read, so its last byte apart from white space closes the message.
                 let close = frame.iter().rposition(|byte| *byte == b'}').unwrap_or(frame.len());
-                let by = [Piece::Fixed(br#","params":{"_meta":{"#), key, value, Piece::Fixed(b"}}")];
-                cut.replace(Span::new(close, close), pieces(by)?)?;
+                let mut by = pieces([Piece::Fixed(br#","params":{"_meta":"#)])?;
+                by.extend(&meta)?;
+                by.push(Piece::Fixed(b"}"))?;
+                cut.replace(Span::new(close, close), by)?;
             }
         }
     }
@@ -235,10 +276,11 @@ pub fn request_with(
 /// The `_meta` that goes on: a progress token of ours, and the members that are for the server, in their order.
 fn request_meta(
     frame: &[u8],
-    meta: Span,
+    meta: Option<Span>,
     token: Option<u64>,
     era: Era,
     level: Option<Level>,
+    client: Option<&LegacyClient>,
 ) -> Result<Pieces, TooManyPieces> {
     let mut out = Pieces::default();
     out.push(Piece::Fixed(b"{"))?;
@@ -256,9 +298,16 @@ fn request_meta(
         out.push(Piece::Fixed(level.meta()))?;
         any = true;
     }
+    if let Some(client) = client {
+        if any {
+            out.push(Piece::Fixed(b","))?;
+        }
+        client.push_meta(&mut out)?;
+        any = true;
+    }
     // Members next to each other that are kept go as one span, with what stands between them.
     let mut run: Option<Span> = None;
-    for member in json::members(frame, meta) {
+    for member in meta.into_iter().flat_map(|meta| json::members(frame, meta)) {
         let key = member.key.of(frame);
         let ours = [message::META_PROGRESS_TOKEN, message::META_TIMEOUT, message::META_FORGET];
         let modern = [
@@ -269,7 +318,7 @@ fn request_meta(
         ];
         let named = |names: &[&str]| names.iter().any(|name| json::str_eq(key, name));
         let drop = named(&ours)
-            || era == Era::Legacy && named(&modern)
+            || (era == Era::Legacy || client.is_some()) && named(&modern)
             || level.is_some() && named(&[message::META_LOG_LEVEL]);
         if !drop {
             let start = run.map_or(member.key.start(), Span::start);

@@ -1,25 +1,38 @@
 //! The front under any lines, and what is rewritten for a server.
 
+use drowse_core::activity::Asker;
+use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::envelope;
 use drowse_core::era::Revision;
 use drowse_core::front::{Front, Inbound};
 use drowse_core::link::Allowance;
-use drowse_core::splice;
+use drowse_core::span::Span;
+use drowse_core::splice::{self, LegacyClient};
 use drowse_core::time::Duration;
 
 /// `data` as a connection's lines: whatever is accepted is, rewritten, one message of the same method for either era.
 pub(crate) fn lines(data: &[u8]) {
+    connection(Front::new(), data);
+    connection(Front::of(Asker::DevProxy), data);
+}
+
+fn connection(mut front: Front, data: &[u8]) {
     let allowance = Allowance { quiet: Duration::from_secs(1), total: Duration::from_secs(2) };
-    let mut front = Front::new();
     for line in data.split(|byte| *byte == b'\n') {
         let before = front.read_count();
         let inbound = front.handle_frame(line, allowance);
         assert!(front.read_count() - before <= 1);
         let Inbound::Operation { parts, token, .. } = inbound else { continue };
+        let info = b"{}";
+        let client = LegacyClient { info: Span::new(0, 2), capabilities: ClientCapabilities::default() };
         for revision in Revision::ALL {
-            let Ok(pieces) = splice::request(line, &parts, 77, token.is_some(), revision) else { continue };
+            let pieces = match front.is_legacy() {
+                true => splice::request_legacy(line, &parts, 77, token.is_some(), revision, None, &client),
+                false => splice::request(line, &parts, 77, token.is_some(), revision),
+            };
+            let Ok(pieces) = pieces else { continue };
             let mut buffer = vec![0; pieces.len()];
-            let out = pieces.write(line, &[], &mut buffer).expect("its own length is enough");
+            let out = pieces.write(line, info, &mut buffer).expect("its own length is enough");
             let Ok(envelope::Message::Request { id, method, .. }) = envelope::read(out) else {
                 panic!("no request: {}", String::from_utf8_lossy(out));
             };

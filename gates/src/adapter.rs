@@ -257,7 +257,17 @@ impl Adapter {
                     self.server.put(now, Input::Cancel(key));
                 }
             }
-            Inbound::Ignore => {}
+            Inbound::Initialize { id, revision, .. } => {
+                to_caller(&[br#"{"jsonrpc":"2.0","id":"#, id.of(line), br#","result":"#]);
+                let handshake = Some(self.desk.handshake.get()).filter(|known| !known.is_empty());
+                to_caller(&front::initialization(handshake, revision, br#"{"name":"gates","version":"0"}"#));
+                to_caller(&[b"}"]);
+            }
+            // A board whose callers are modern.
+            Inbound::Ping { id } | Inbound::SetLevel { id } | Inbound::Subscribe { id, .. } => {
+                to_caller(&[id.of(line)]);
+            }
+            Inbound::Answer { .. } | Inbound::Batch { .. } | Inbound::Initialized | Inbound::Ignore => {}
             Inbound::Reject { id, rejection } => {
                 surface::text(&rejection);
                 let mut buffer = [0; MESSAGE];

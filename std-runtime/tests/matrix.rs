@@ -60,10 +60,12 @@ mod matrix {
     mod caching;
     mod deferral;
     mod draining;
+    mod eras;
     mod http;
     mod http_faults;
     mod idle;
     mod keeping;
+    mod legacy;
     mod life;
     mod logging;
     mod questions;

@@ -189,6 +189,20 @@ pub fn list_changed(w: &mut Writer<'_>, id: &[u8], list: List) {
     w.raw(b"}}");
 }
 
+/// Writes that a resource was updated, to a client that subscribed by `resources/subscribe`.
+pub fn updated_to_all(w: &mut Writer<'_>, uri: &str) {
+    w.raw(br#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"#);
+    w.string(uri);
+    w.raw(b"}}");
+}
+
+/// Writes that a list changed, to a client that hears of all of them.
+pub fn list_changed_to_all(w: &mut Writer<'_>, list: List) {
+    w.raw(br#"{"jsonrpc":"2.0","method":"#);
+    w.string(list.notification());
+    w.raw(b"}");
+}
+
 /// Writes the graceful end of a subscription: the answer to its request.
 pub fn ended(w: &mut Writer<'_>, id: &[u8]) {
     w.raw(br#"{"jsonrpc":"2.0","id":"#);

@@ -6,6 +6,7 @@
 mod cache;
 mod callers;
 mod deferral;
+mod legacy;
 mod life;
 mod logging;
 mod marked;
@@ -31,7 +32,7 @@ use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
-use drowse_core::link::{Allowance, Key, Slot};
+use drowse_core::link::{Allowance, Cause, Key, Slot};
 use drowse_core::logging::{Level, Wanted};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
@@ -56,6 +57,7 @@ use super::intake::Intake;
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
+use legacy::Asks;
 use life::Chronicle;
 use marked::{Marked, OURS};
 use questions::Questions;
@@ -147,6 +149,10 @@ struct Inner {
     marked: Marked,
     /// What the server asks during calls.
     questions: Questions,
+    /// What legacy clients are asked.
+    asks: Asks,
+    /// How much of the log is wanted whoever is connected.
+    base_level: Option<Level>,
     /// Results that may be used again.
     cache: Cache,
     /// Tasks whose end nobody has seen.
@@ -215,6 +221,9 @@ struct Payload {
     wanted: Wanted,
     /// The log level that it sets.
     sets_level: Option<Option<Level>>,
+    /// The legacy client that waits for it, and how often the server wanted something of that.
+    client: Option<Rc<legacy::Client>>,
+    rounds: u16,
 }
 
 impl Payload {
@@ -239,12 +248,15 @@ impl Payload {
             asked: (Asked::Nothing, None),
             wanted: Wanted::Nothing,
             sets_level: None,
+            client: None,
+            rounds: 0,
         }
     }
 
     /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
     fn is_kept_for_later(&self) -> bool {
-        self.method.only_reads() || self.capabilities != ClientCapabilities::default()
+        let may_ask = self.client.is_some() && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
+        self.method.only_reads() || may_ask || self.capabilities != ClientCapabilities::default()
     }
 }
 
@@ -257,6 +269,10 @@ struct Connection {
     named: bool,
     /// The renewals that its caller knows of.
     renewals: u64,
+    /// What a legacy client said of itself.
+    client: Option<Rc<legacy::Client>>,
+    /// Its batches that are not answered.
+    batches: Vec<legacy::Batch>,
     _flusher: Task,
 }
 
@@ -311,8 +327,11 @@ impl Hub {
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
         let questions = Questions::new(config.capabilities, config.roots.clone());
+        let base_level = config.log_level;
         let inner = Inner {
             questions,
+            asks: Asks::new(),
+            base_level,
             cache: Cache::default(),
             tasks: Pending::new(),
             listeners: Listeners::new(),
@@ -353,10 +372,16 @@ impl Hub {
         }))
     }
 
-    /// Starts the server and the clock. To be called once, within a `LocalSet`.
-    pub fn start(&self) {
+    /// Starts the clock: the server is started by the first request that needs it. To be called once, within a
+    /// `LocalSet`, instead of [`start`](Self::start).
+    pub fn stand_by(&self) {
         let hub = self.clone();
         spawn_local(async move { hub.run_timer().await });
+    }
+
+    /// Starts the server and the clock. To be called once, within a `LocalSet`.
+    pub fn start(&self) {
+        self.stand_by();
         self.with(|hub, inner, now| {
             inner.server.wake(now);
             hub.begin_syncs(inner);
@@ -436,6 +461,7 @@ impl Hub {
                         inner.server.handle_timeout(now);
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
+                        inner.asks.handle_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -484,7 +510,7 @@ impl Hub {
                 }
                 inner.drive_tasks(now);
                 self.tell_of_snapshot(inner, now);
-                if self.drive_questions(inner, now) {
+                if self.drive_questions(inner, now) | self.drive_asks(inner, now) {
                     continue;
                 }
                 break;
@@ -521,6 +547,7 @@ impl Hub {
                     self.0.room.notify_waiters();
                 }
                 Action::Fail { key, failure } => {
+                    inner.asks.handle_call_over(key);
                     let payload = inner.release(key);
                     if let Some(payload) = &payload {
                         inner.keep_failure(now, key, payload, failure);
@@ -535,7 +562,14 @@ impl Hub {
                         if payload.connection == OURS {
                             self.tools_listed(inner);
                         }
-                        inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
+                        let cancelled = failure.cause == Cause::Cancelled && payload.client.is_some();
+                        match inner.connections.get_mut(&payload.connection).filter(|_| cancelled) {
+                            Some(connection) => connection.leave_unanswered(&payload.id),
+                            None => {
+                                let id = Some(payload.id.as_slice());
+                                inner.reply_error(payload.connection, id, explain::CODE, &explained);
+                            }
+                        }
                     }
                     // It may have been the last thing that was under way.
                     self.remote_ended(inner);
@@ -696,7 +730,7 @@ impl Hub {
             inner.reply(connection, &id, &[b"{}"]);
         }
         for connection in inner.connections.values_mut() {
-            if connection.front.is_open() {
+            if connection.front.knows_drowse() {
                 let goaway = format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/drowse/goaway","params":{{"last":{}}}}}"#,
                     connection.front.read_count()
@@ -746,7 +780,12 @@ impl Inner {
 
     fn next_timeout(&self) -> Option<Instant> {
         let server = self.server.poll_timeout().map(|(at, _)| at);
-        let ours = [self.questions.poll_timeout(), self.tasks.poll_timeout(), self.gathered.poll_timeout()];
+        let ours = [
+            self.questions.poll_timeout(),
+            self.asks.poll_timeout(),
+            self.tasks.poll_timeout(),
+            self.gathered.poll_timeout(),
+        ];
         ours.into_iter().chain([server]).flatten().min()
     }
 

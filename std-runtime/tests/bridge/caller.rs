@@ -1,7 +1,9 @@
 //! A client of the bridge, by hand-written lines.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use drowse_core::activity::Asker;
 use drowse_runtime::bridge::Hub;
 use serde_json::{Value, json};
 use tokio::io::{
@@ -33,13 +35,59 @@ impl Caller {
         caller
     }
 
+    /// A client that begins with MCP, as on standard streams.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn of_proxy(hub: &Hub) -> Self {
+        Self::served(hub, false)
+    }
+
+    /// The same, of the legacy era; gives what it was told, too.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) async fn legacy(hub: &Hub, version: &str, capabilities: Value) -> (Self, Value) {
+        let mut caller = Self::of_proxy(hub);
+        let told = caller.initialize(version, capabilities).await;
+        (caller, told)
+    }
+
+    /// The handshake of the legacy era.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) async fn initialize(&mut self, version: &str, capabilities: Value) -> Value {
+        let params = json!({"protocolVersion": version, "capabilities": capabilities,
+            "clientInfo": {"name": "old", "version": "1"}});
+        self.plain(&json!("init"), "initialize", params).await;
+        let told = self.answer(&json!("init")).await;
+        self.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        told["result"].clone()
+    }
+
+    /// The first line of that handshake, and nothing awaited.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) async fn initialize_only(&mut self) {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "old", "version": "1"}});
+        self.plain(&json!("init"), "initialize", params).await;
+    }
+
+    /// Sends a request as it stands.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) async fn plain(&mut self, id: &Value, method: &str, params: Value) {
+        self.line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
+    }
+
     /// A connection that has not said hello.
     pub(crate) fn silent(hub: &Hub) -> Self {
+        Self::served(hub, true)
+    }
+
+    fn served(hub: &Hub, hello: bool) -> Self {
         let (ours, theirs) = duplex(PIPE);
         let hub = hub.clone();
         spawn_local(async move {
             let (reader, writer) = split(theirs);
-            hub.serve_connection(reader, writer).await;
+            match hello {
+                true => hub.serve_connection(reader, writer).await,
+                false => hub.serve_client(reader, writer, Asker::DevProxy).await,
+            }
         });
         let (reader, writer) = split(ours);
         Self { reader: BufReader::new(reader), writer, unread: VecDeque::new(), next_id: 0 }
@@ -56,6 +104,16 @@ impl Caller {
             return Some(message);
         }
         self.read().await
+    }
+
+    /// The next message, if one is there by now.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) async fn waiting(&mut self) -> Option<Value> {
+        if let Some(message) = self.unread.pop_front() {
+            return Some(message);
+        }
+        // Nothing is lost by giving up: lines are short, and come whole.
+        tokio::time::timeout(Duration::from_millis(1), self.read()).await.ok().flatten()
     }
 
     /// Reads the next line and keeps nothing of it but its length.

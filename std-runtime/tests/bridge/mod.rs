@@ -195,6 +195,30 @@ impl Stage {
         hub
     }
 
+    /// A process that owns its server, and starts it when somebody needs it.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn proxy(&self, mut config: Config) -> Hub {
+        config.lifecycle.resident = true;
+        let config = HubConfig {
+            server: config,
+            slots: 16,
+            limit: 1 << 20,
+            generation: 0,
+            crashes: Vec::new(),
+            revision: None,
+            capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
+            roots: Vec::new(),
+            syncs: Vec::new(),
+            expired: false,
+            identity: "staged".into(),
+            log_level: None,
+            now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),
+        };
+        let hub = Hub::new(config, Box::new(self.clone()));
+        hub.stand_by();
+        hub
+    }
+
     /// Since the test began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.began.elapsed()

@@ -1,8 +1,9 @@
 //! The hub's side towards callers: connections, their lines, and what is written back to them.
 
+use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
-use drowse_core::link::{Cause, Failure, Ran};
+use drowse_core::link::{Failure, Ran};
 
 use super::*;
 use crate::wire::RENEWED;
@@ -17,12 +18,27 @@ pub(super) enum Flow {
 
 impl Hub {
     /// Serves a caller until it or the bridge goes.
-    pub async fn serve_connection(
+    pub async fn serve_connection(&self, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + 'static) {
+        self.serve(reader, writer, Front::new()).await;
+    }
+
+    /// The same for a client of that kind, which begins with MCP and not with a hello.
+    pub async fn serve_client(
+        &self,
+        reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + 'static,
+        asker: Asker,
+    ) {
+        self.serve(reader, writer, Front::of(asker)).await;
+    }
+
+    async fn serve(
         &self,
         mut reader: impl AsyncRead + Unpin,
         writer: impl AsyncWrite + 'static,
+        front: Front,
     ) {
-        let Some((id, closed)) = self.add_connection(writer) else { return };
+        let Some((id, closed)) = self.add_connection(writer, front) else { return };
         tokio::select! {
             () = self.read_connection(id, &mut reader) => {}
             () = closed.notified() => {}
@@ -38,13 +54,18 @@ impl Hub {
                 inner.principal_gone(principal);
             }
             inner.marked.forget(id, None);
+            inner.asks.handle_client_gone(id);
             inner.unlisten(now, id, None);
             hub.drive(inner, None);
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
         self.with(|hub, inner, _| {
-            inner.connections.remove(&id);
+            let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
+            if levels {
+                inner.apply_levels();
+                hub.drive(inner, None);
+            }
             hub.rest_if_quiet(inner);
         });
     }
@@ -134,7 +155,7 @@ impl Hub {
         }
     }
 
-    fn add_connection(&self, writer: impl AsyncWrite + 'static) -> Option<(u64, Rc<Notify>)> {
+    fn add_connection(&self, writer: impl AsyncWrite + 'static, front: Front) -> Option<(u64, Rc<Notify>)> {
         self.with(|hub, inner, _| {
             if inner.retired {
                 return None;
@@ -155,12 +176,15 @@ impl Hub {
                 }
             });
             let connection = Connection {
-                front: Front::new(),
+                // Without a hello it is a principal of its own.
+                principal: if front.is_open() { inner.questions.principal(None) } else { 0 },
+                front,
                 outlet,
                 closed: Rc::clone(&closed),
-                principal: 0,
                 named: false,
                 renewals: inner.told,
+                client: None,
+                batches: Vec::new(),
                 _flusher: flusher,
             };
             inner.connections.insert(id, connection);
@@ -179,94 +203,132 @@ impl Hub {
                     return Flow::Next;
                 }
             };
-            let default = inner.config.server.allowance;
-            let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
-            if connection.outlet.is_broken() {
+            hub.client_line(inner, now, id, frame, true)
+        })
+    }
+
+    /// Reads a line, or an item of one.
+    pub(super) fn client_line(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        id: u64,
+        frame: &[u8],
+        whole: bool,
+    ) -> Flow {
+        let default = inner.config.server.allowance;
+        let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
+        if connection.outlet.is_broken() {
+            return Flow::Close;
+        }
+        let inbound = match whole {
+            true => connection.front.handle_frame(frame, default),
+            false => connection.front.handle_item(frame, default),
+        };
+        match inbound {
+            Inbound::Hello { principal } => {
+                let name = principal.map(|name| name.of(frame));
+                connection.principal = inner.questions.principal(name);
+                connection.named = name.is_some();
+                let welcome = json!({"drowse": {"hello": {
+                    "version": front::HELLO_VERSION,
+                    "bridge": env!("CARGO_PKG_VERSION"),
+                    "pid": std::process::id(),
+                }}});
+                connection.outlet.send(&[welcome.to_string().as_bytes()], None);
+            }
+            Inbound::Refused => {
+                let refused = json!({"drowse": {"refused": {
+                    "versions": [front::HELLO_VERSION],
+                    "reason": "this bridge speaks another version of drowse's hello: restart the session",
+                    "inFlight": inner.server.lifecycle().in_flight(),
+                }}});
+                connection.outlet.send(&[refused.to_string().as_bytes()], None);
                 return Flow::Close;
             }
-            match connection.front.handle_frame(frame, default) {
-                Inbound::Hello { principal } => {
-                    let name = principal.map(|name| name.of(frame));
-                    connection.principal = inner.questions.principal(name);
-                    connection.named = name.is_some();
-                    let welcome = json!({"drowse": {"hello": {
-                        "version": front::HELLO_VERSION,
-                        "bridge": env!("CARGO_PKG_VERSION"),
-                        "pid": std::process::id(),
-                    }}});
-                    connection.outlet.send(&[welcome.to_string().as_bytes()], None);
-                }
-                Inbound::Refused => {
-                    let refused = json!({"drowse": {"refused": {
-                        "versions": [front::HELLO_VERSION],
-                        "reason": "this bridge speaks another version of drowse's hello: restart the session",
-                        "inFlight": inner.server.lifecycle().in_flight(),
-                    }}});
-                    connection.outlet.send(&[refused.to_string().as_bytes()], None);
-                    return Flow::Close;
-                }
-                Inbound::Leave => {
-                    inner.server.leave(now);
-                    hub.drive(inner, None);
-                    return Flow::Close;
-                }
-                Inbound::Operation { operation, parts, token } => {
-                    return hub.operation(inner, now, id, frame, operation, parts, token);
-                }
-                Inbound::Listen { id: request, filter, starts } => {
-                    return hub.listen(inner, now, id, frame, request, &filter, starts);
-                }
-                Inbound::Discover { id: request } => {
-                    let handshake = inner.handshake.take();
-                    inner.reply(id, request.of(frame), &front::discovery(handshake.as_deref()));
-                    inner.handshake = handshake;
-                }
-                Inbound::Status { id: request } => {
-                    let status = inner.status(now).to_string();
-                    inner.reply(id, request.of(frame), &[status.as_bytes()]);
-                }
-                Inbound::Snapshot { id: request } => {
-                    hub.ask_for_snapshot(inner, now, id, request.of(frame));
-                }
-                Inbound::Close { id: request } => {
-                    inner.closers.push((id, request.of(frame).to_vec()));
-                    inner.server.close(now);
-                }
-                Inbound::Sync { id: request, params, on } => {
-                    let params = params.map_or(&b"{}"[..], |params| params.of(frame));
-                    if on {
-                        hub.sync(inner, id, request.of(frame), params);
-                    } else {
-                        hub.unsync(inner, id, request.of(frame), params);
-                    }
-                }
-                Inbound::Set { id: request, params } => {
-                    let params = params.map_or(&b"{}"[..], |params| params.of(frame));
-                    inner.set(now, id, request.of(frame), params);
-                }
-                Inbound::Cancel { request } => {
-                    let wanted = request.of(frame);
-                    for key in
-                        inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
-                    {
-                        inner.give_up(now, key);
-                    }
-                    inner.unlisten(now, id, Some(wanted));
-                    if inner.marked.forget(id, Some(wanted)) {
-                        // It was refused, and is not sent again.
-                        let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
-                        let explained = inner.explain(|around| explain::failure(failure, around));
-                        inner.reply_error(id, Some(wanted), explain::CODE, &explained);
-                    }
-                }
-                Inbound::Ignore => return Flow::Next,
-                Inbound::Reject { id: request, rejection } => {
-                    inner.reject(id, frame, request, rejection);
+            Inbound::Leave => {
+                inner.server.leave(now);
+                self.drive(inner, None);
+                return Flow::Close;
+            }
+            Inbound::Operation { operation, parts, token } => {
+                return self.operation(inner, now, id, frame, operation, parts, token);
+            }
+            Inbound::Listen { id: request, filter, starts } => {
+                return self.listen(inner, now, id, frame, request, &filter, starts);
+            }
+            Inbound::Discover { id: request } => {
+                let known = inner.described();
+                inner.reply(id, request.of(frame), &front::discovery(known.as_deref()));
+            }
+            Inbound::Status { id: request } => {
+                let status = inner.status(now).to_string();
+                inner.reply(id, request.of(frame), &[status.as_bytes()]);
+            }
+            Inbound::Snapshot { id: request } => {
+                self.ask_for_snapshot(inner, now, id, request.of(frame));
+            }
+            Inbound::Close { id: request } => {
+                inner.closers.push((id, request.of(frame).to_vec()));
+                inner.server.close(now);
+            }
+            Inbound::Sync { id: request, params, on } => {
+                let params = params.map_or(&b"{}"[..], |params| params.of(frame));
+                if on {
+                    self.sync(inner, id, request.of(frame), params);
+                } else {
+                    self.unsync(inner, id, request.of(frame), params);
                 }
             }
-            hub.drive(inner, None);
-            Flow::Next
-        })
+            Inbound::Set { id: request, params } => {
+                let params = params.map_or(&b"{}"[..], |params| params.of(frame));
+                inner.set(now, id, request.of(frame), params);
+            }
+            Inbound::Cancel { request } => {
+                let wanted = request.of(frame);
+                for key in
+                    inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
+                {
+                    inner.give_up(now, key);
+                }
+                inner.unlisten(now, id, Some(wanted));
+                inner.give_up_round(id, wanted);
+                if inner.marked.forget(id, Some(wanted)) {
+                    // It was refused, and is not sent again.
+                    let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
+                    let explained = inner.explain(|around| explain::failure(failure, around));
+                    inner.reply_error(id, Some(wanted), explain::CODE, &explained);
+                }
+            }
+            Inbound::Initialize { id: request, revision, info, capabilities } => {
+                let info = info.map(|info| info.of(frame));
+                inner.initialize(id, request.of(frame), revision, info, capabilities);
+            }
+            Inbound::Initialized => self.listen_to_lists(inner, now, id),
+            Inbound::Ping { id: request } => inner.reply(id, request.of(frame), &[b"{}"]),
+            Inbound::SetLevel { id: request } => {
+                inner.apply_levels();
+                inner.reply(id, request.of(frame), &[b"{}"]);
+            }
+            Inbound::Subscribe { id: request, uri, on } => {
+                let (request, uri) = (request.of(frame), uri.of(frame));
+                let flow = self.subscribe(inner, now, id, request, uri, on);
+                self.drive(inner, None);
+                return flow;
+            }
+            Inbound::Answer { id: question, answer } => {
+                let flow = self.client_answers(inner, now, id, frame, question, answer);
+                self.drive(inner, None);
+                return flow;
+            }
+            Inbound::Batch { items } => return self.batch(inner, now, id, frame, items),
+            Inbound::Ignore => return Flow::Next,
+            Inbound::Reject { id: request, rejection } => {
+                inner.reject(id, frame, request, rejection);
+            }
+        }
+        self.drive(inner, None);
+        Flow::Next
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
@@ -282,9 +344,14 @@ impl Hub {
     ) -> Flow {
         // A modern server has states of its own; a legacy one would run the call again.
         let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
-        if !is_modern && Questions::is_retry(frame, &parts) {
+        let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
+        if client.is_none() && !is_modern && Questions::is_retry(frame, &parts) {
             self.retry(inner, connection, frame, operation.method, parts, token);
             self.drive(inner, None);
+            return Flow::Next;
+        }
+        if client.is_some() && is_modern && operation.method == Method::Tasks {
+            inner.reply_error(connection, Some(parts.id.of(frame)), -32601, &legacy::no_such_tasks());
             return Flow::Next;
         }
         let cached_as = inner.cache.key(operation.method, frame, &parts).filter(|_| is_modern);
@@ -296,6 +363,7 @@ impl Hub {
             // It counts like any other, though the server need not hear of it.
             inner.server.answer_again(now);
             let payload = Payload::new(connection, operation.method, frame, parts, None);
+            let payload = Payload { client, ..payload };
             inner.deliver(&payload, operation.method, &line, &message, revision);
             self.drive(inner, None);
             return Flow::Next;
@@ -311,15 +379,24 @@ impl Hub {
                 inner.cache.sent(operation.method);
                 let payload = Payload::new(connection, operation.method, frame, parts, token);
                 inner.order += 1;
-                let capabilities = ClientCapabilities::of_request(frame, &parts);
+                let (capabilities, wanted) = match &client {
+                    Some(client) => {
+                        // One that set no level leaves it to the server; a modern one has to be told something.
+                        let front = inner.connections.get(&connection).map(|one| one.front);
+                        let level = front.and_then(|front| front.level()).unwrap_or(Level::Info);
+                        (client.capabilities, Wanted::From(level))
+                    }
+                    None => (ClientCapabilities::of_request(frame, &parts), Wanted::of(frame, &parts)),
+                };
                 let payload = Payload {
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
                     capabilities,
                     cached_as,
-                    wanted: Wanted::of(frame, &parts),
+                    wanted,
                     sets_level,
+                    client,
                     asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
                 };
@@ -374,13 +451,26 @@ impl Inner {
         if connection.renewals != self.renewals {
             connection.renewals = self.renewals;
             self.told = self.renewals;
-            let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
-            connection.outlet.send(&[line.as_bytes()], None);
+            if connection.front.knows_drowse() {
+                let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
+                connection.outlet.send(&[line.as_bytes()], None);
+            }
         }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
-        if let Ok(pieces) = splice::answer(line, message, id, method, revision, verbatim) {
-            with_slices(&pieces, line, &payload.id, |slices| connection.outlet.send(slices, None));
+        let rewritten = match &payload.client {
+            Some(_) => splice::answer_legacy(line, message, id, method, revision),
+            None => splice::answer(line, message, id, method, revision, verbatim),
+        };
+        match rewritten {
+            Ok(pieces) => {
+                let id = Some(payload.id.as_slice());
+                with_slices(&pieces, line, &payload.id, |slices| connection.answer(id, slices));
+            }
+            Err(error) => {
+                let explained = explain::refused(error.to_string(), "invalid-answer");
+                return self.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
+            }
         }
         if connection.outlet.backlog() > limit.saturating_mul(2) {
             // It asks for more than it reads.
@@ -405,7 +495,7 @@ impl Inner {
             let mut parts: Vec<&[u8]> = vec![br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#];
             parts.extend_from_slice(result);
             parts.push(b"}");
-            connection.outlet.send(&parts, None);
+            connection.answer(Some(id), &parts);
         }
     }
 
@@ -421,7 +511,7 @@ impl Inner {
             let mut buffer = vec![0; room];
             let data = Some(explained.data.as_bytes());
             if let Ok(bytes) = message::error(id, code, &explained.message, data, &mut buffer) {
-                connection.outlet.send(&[bytes], None);
+                connection.answer(id, &[bytes]);
             }
         }
     }

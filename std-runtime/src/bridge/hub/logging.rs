@@ -50,7 +50,9 @@ impl Inner {
     fn remember_level(&mut self, key: Key) {
         let payload = self.payloads.get(key.index()).and_then(Option::as_deref);
         if let Some(Payload { sets_level: Some(level), .. }) = payload {
+            self.base_level = *level;
             self.server.set_level(*level);
+            self.apply_levels();
         }
     }
 
@@ -72,7 +74,7 @@ impl Inner {
         let Some(entry) = Entry::read(line, params) else { return };
         self.host.server_log(&written(line, &entry));
         let is_of = |index: usize| origin.is_none_or(|origin| origin.index() == index);
-        let wanting = |(_, payload): &(usize, &Payload)| payload.sent && payload.wanted.covers(entry.level);
+        let wanting = |(_, payload): &(usize, &Payload)| payload.sent && self.is_heard(payload, entry.level);
         let payloads = self.payloads.iter().enumerate();
         let mut connections: Vec<u64> = payloads
             .filter_map(|(index, payload)| {
@@ -81,6 +83,9 @@ impl Inner {
             .filter(wanting)
             .map(|(_, payload)| payload.connection)
             .collect();
+        if origin.is_none() {
+            connections.extend(self.listening_to_log(entry.level));
+        }
         connections.sort_unstable();
         connections.dedup();
         if connections.is_empty() {

@@ -148,7 +148,13 @@ impl Hub {
             return inner.host.note(&format!("declined the server's request {method}"));
         };
         let origin = inner.task_origin(line, params).or(origin);
-        let asked = inner.attribute(now, kind, origin).and_then(|call| inner.hold(now, call, kind));
+        let call = inner.attribute(now, kind, origin);
+        if let Ok(call) = call
+            && inner.is_of_legacy_client(call)
+        {
+            return self.put_question(inner, now, line, parts, kind, call);
+        }
+        let asked = call.and_then(|call| inner.hold(now, call, kind));
         match asked {
             Ok((asked, call)) => {
                 let question = asked.question;
@@ -174,7 +180,14 @@ impl Hub {
         }
     }
 
-    fn refuse_question(&self, inner: &mut Inner, line: &[u8], id: Span, kind: Kind, why: NoAnswer) {
+    pub(super) fn refuse_question(
+        &self,
+        inner: &mut Inner,
+        line: &[u8],
+        id: Span,
+        kind: Kind,
+        why: NoAnswer,
+    ) {
         if let Ok(pieces) = splice::refused(id, kind, why) {
             let answer = with_slices(&pieces, line, &[], |slices| slices.concat());
             self.answer_server(inner, &answer);

@@ -30,6 +30,17 @@ struct Heard {
     connection: u64,
     /// Its request's id, raw.
     id: Vec<u8>,
+    ears: Ears,
+}
+
+/// How a client listens.
+enum Ears {
+    /// By `subscriptions/listen`, which names all that it is told.
+    Modern,
+    /// A legacy client is told of all lists. Its id is none.
+    Lists,
+    /// By `resources/subscribe`, in requests that wait for their answers: the first, if any, and these.
+    Resource { uri: String, also: Vec<Vec<u8>> },
 }
 
 struct Text {
@@ -87,18 +98,42 @@ impl Hub {
         filter: &Filter,
         starts: bool,
     ) -> Flow {
-        let id = id.of(frame);
         let uris: Vec<String> = filter.uris(frame).filter_map(decoded).collect();
-        let attached = inner.attach(filter.lists, &uris);
+        let flow = self.begin_listening(
+            inner,
+            now,
+            connection,
+            id.of(frame),
+            filter.lists,
+            &uris,
+            starts,
+            Ears::Modern,
+        );
+        self.drive(inner, None);
+        flow
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used twice")]
+    fn begin_listening(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        connection: u64,
+        id: &[u8],
+        lists: relay::Lists,
+        uris: &[String],
+        starts: bool,
+        ears: Ears,
+    ) -> Flow {
+        let attached = inner.attach(lists, uris);
         let begun = attached.map(|listener| (listener, inner.server.listen(now, listener, starts)));
         match begun {
             Some((listener, Ok(()))) => {
-                let heard = Heard { listener, connection, id: id.to_vec() };
+                let heard = Heard { listener, connection, id: id.to_vec(), ears };
                 inner.listeners.heard.insert(listener.index(), heard);
             }
             Some((listener, Err(why))) => {
                 inner.server.unlisten(now, listener);
-                self.drive(inner, None);
                 return match why {
                     Refusal::Full => {
                         if let Some(connection) = inner.connections.get_mut(&connection) {
@@ -115,16 +150,78 @@ impl Hub {
             }
             None => {
                 let text = format!("the session has no room for more than {SLOTS} subscriptions: end some");
-                inner.reply_error(connection, Some(id), explain::CODE, &explain::refused(text, "busy"));
+                if !id.is_empty() {
+                    inner.reply_error(connection, Some(id), explain::CODE, &explain::refused(text, "busy"));
+                }
             }
         }
-        self.drive(inner, None);
         Flow::Next
+    }
+
+    /// A legacy client may be told of changed lists from now on.
+    pub(super) fn listen_to_lists(&self, inner: &mut Inner, now: Instant, connection: u64) {
+        let lists = relay::Lists::ALL;
+        self.begin_listening(inner, now, connection, &[], lists, &[], false, Ears::Lists);
+    }
+
+    /// `resources/subscribe` or `resources/unsubscribe` of a legacy client.
+    pub(super) fn subscribe(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        connection: u64,
+        id: &[u8],
+        uri: &[u8],
+        on: bool,
+    ) -> Flow {
+        let Some(uri) = decoded(uri) else {
+            let explained = explain::refused("params.uri is no text".to_owned(), "invalid-request");
+            inner.reply_error(connection, Some(id), -32602, &explained);
+            return Flow::Next;
+        };
+        let known = inner.listeners.heard.values_mut().find_map(|heard| match &mut heard.ears {
+            Ears::Resource { uri: known, also } if heard.connection == connection && *known == uri => {
+                Some((heard.listener, &heard.id, also))
+            }
+            _ => None,
+        });
+        match (known, on) {
+            (None, true) => {
+                let uris = [uri.clone()];
+                let ears = Ears::Resource { uri, also: Vec::new() };
+                let lists = relay::Lists::NONE;
+                self.begin_listening(inner, now, connection, id, lists, &uris, true, ears)
+            }
+            (Some((_, first, also)), true) if !first.is_empty() => {
+                also.push(id.to_vec());
+                Flow::Next
+            }
+            (Some(_), true) | (None, false) => {
+                inner.reply(connection, id, &[b"{}"]);
+                Flow::Next
+            }
+            (Some((listener, _, _)), false) => {
+                inner.subscribed(listener);
+                inner.server.unlisten(now, listener);
+                inner.listeners.heard.remove(&listener.index());
+                inner.reply(connection, id, &[b"{}"]);
+                Flow::Next
+            }
+        }
     }
 
     /// What the machine says to or about those who listen.
     pub(super) fn relay(&self, inner: &mut Inner, step: Step) {
         match step {
+            Step::Acknowledge { listener, .. } if inner.is_legacy_listener(listener) => {
+                inner.subscribed(listener);
+            }
+            Step::Changed { listener, list } if inner.is_legacy_listener(listener) => {
+                inner.tell(listener, |w, _, _| wire::list_changed_to_all(w, list));
+            }
+            Step::Updated { listener, uri } if inner.is_legacy_listener(listener) => {
+                inner.tell(listener, |w, _, listeners| wire::updated_to_all(w, listeners.text(uri)));
+            }
             Step::Acknowledge { listener, lists } => {
                 let heard: Vec<Uri> = inner.server.relay().heard_by(listener).collect();
                 inner.tell(listener, |w, id, listeners| {
@@ -138,12 +235,24 @@ impl Hub {
                 inner.tell(listener, |w, id, listeners| wire::updated(w, id, listeners.text(uri)));
             }
             Step::End { listener, why: End::Over { acknowledged: true } } => {
-                inner.tell(listener, |w, id, _| wire::ended(w, id));
+                if !inner.is_legacy_listener(listener) {
+                    inner.tell(listener, |w, id, _| wire::ended(w, id));
+                }
                 inner.listeners.heard.remove(&listener.index());
             }
             Step::End { listener, why } => {
-                if let Some(heard) = inner.listeners.heard.remove(&listener.index()) {
-                    inner.refuse(&heard, why);
+                if let Some(mut heard) = inner.listeners.heard.remove(&listener.index()) {
+                    let also = match &mut heard.ears {
+                        Ears::Resource { also, .. } => std::mem::take(also),
+                        _ => Vec::new(),
+                    };
+                    // Who was answered before is told nothing: there is no way to say it.
+                    for id in std::iter::once(std::mem::take(&mut heard.id)).chain(also) {
+                        heard.id = id;
+                        if !heard.id.is_empty() {
+                            inner.refuse(&heard, why);
+                        }
+                    }
                 }
                 self.0.room.notify_waiters();
             }
@@ -233,6 +342,21 @@ impl Inner {
         }
     }
 
+    fn is_legacy_listener(&self, listener: Listener) -> bool {
+        let heard = self.listeners.heard.get(&listener.index());
+        heard.is_some_and(|heard| !matches!(heard.ears, Ears::Modern))
+    }
+
+    /// A legacy client hears what it subscribed to.
+    fn subscribed(&mut self, listener: Listener) {
+        let Some(heard) = self.listeners.heard.get_mut(&listener.index()) else { return };
+        let Ears::Resource { also, .. } = &mut heard.ears else { return };
+        let (connection, ids) = (heard.connection, std::mem::take(also));
+        for id in std::iter::once(std::mem::take(&mut heard.id)).chain(ids).filter(|id| !id.is_empty()) {
+            self.reply(connection, &id, &[b"{}"]);
+        }
+    }
+
     /// Writes a line to a client that listens.
     fn tell(&mut self, listener: Listener, write: impl Fn(&mut Writer<'_>, &[u8], &Listeners)) {
         let Some(heard) = self.listeners.heard.get(&listener.index()) else { return };
@@ -264,7 +388,7 @@ impl Inner {
                     if let Some(connection) = self.connections.get_mut(&heard.connection) {
                         let parts: [&[u8]; 5] =
                             [br#"{"jsonrpc":"2.0","id":"#, &heard.id, br#","error":"#, &error, b"}"];
-                        connection.outlet.send(&parts, None);
+                        connection.answer(Some(&heard.id), &parts);
                     }
                     return;
                 }

@@ -26,8 +26,9 @@ impl Inner {
                 self.server.keep(now, kept);
                 self.config.server = self.config.server.with(kept);
                 // One that is no news was said to the server already.
-                if let Some(level) = level.filter(|level| *level != self.server.level()) {
-                    self.server.change_level(level);
+                if let Some(level) = level {
+                    self.base_level = level;
+                    self.apply_levels();
                 }
                 self.reply(connection, id, &[b"{}"]);
             }

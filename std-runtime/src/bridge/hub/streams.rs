@@ -1,5 +1,9 @@
 //! The hub's side towards the server: its streams, its end, and the requests that are written to it.
 
+use drowse_core::envelope::Message;
+use drowse_core::era::Era;
+use drowse_core::front::round::Round;
+
 use super::*;
 
 impl Hub {
@@ -201,12 +205,22 @@ impl Hub {
             (None, _) => return,
         };
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
-        let (connection, id, method) = (payload.connection, payload.id.clone(), payload.method);
-        let level = payload.wanted.with(inner.server.level());
-        match splice::request_with(frame, &parts, wire, progress, revision, level) {
+        let method = payload.method;
+        let level = payload.wanted.with(inner.base_level);
+        let client = payload.client.clone();
+        let (client, other) = client.as_deref().map(legacy::Client::parts).unzip();
+        let other = other.unwrap_or_default();
+        let rewritten = match &client {
+            Some(_) if method == Method::Tasks && revision.era() == Era::Modern => {
+                return self.refuse_request(inner, key, -32601, &legacy::no_such_tasks());
+            }
+            Some(client) => splice::request_legacy(frame, &parts, wire, progress, revision, level, client),
+            None => splice::request_with(frame, &parts, wire, progress, revision, level),
+        };
+        match rewritten {
             Ok(pieces) => {
                 if inner.remote.is_some() {
-                    let body = with_slices(&pieces, frame, &[], |slices| slices.concat());
+                    let body = with_slices(&pieces, frame, other, |slices| slices.concat());
                     let headers = inner.request_headers(frame, &parts, method, revision);
                     payload_sent(inner, key);
                     self.post(
@@ -215,7 +229,7 @@ impl Hub {
                     );
                 } else {
                     if let Some(input) = inner.running.as_mut().and_then(|running| running.input.as_mut()) {
-                        with_slices(&pieces, frame, &[], |slices| input.send(slices, Some(key)));
+                        with_slices(&pieces, frame, other, |slices| input.send(slices, Some(key)));
                     }
                     inner.set_writable();
                 }
@@ -225,12 +239,18 @@ impl Hub {
             }
             Err(error) => {
                 let explained = explain::refused(error.to_string(), "invalid-request");
-                inner.reply_error(connection, Some(&id), -32600, &explained);
-                inner.release(key);
-                let now = inner.server.now();
-                inner.server.cancel(now, key);
+                self.refuse_request(inner, key, -32600, &explained);
             }
         }
+    }
+
+    /// Answers a request that cannot be put to the server.
+    fn refuse_request(&self, inner: &mut Inner, key: Key, code: i32, explained: &Explained) {
+        if let Some(payload) = inner.release(key) {
+            inner.reply_error(payload.connection, Some(&payload.id), code, explained);
+        }
+        let now = inner.server.now();
+        inner.server.cancel(now, key);
     }
 
     pub(super) fn server_line(
@@ -252,10 +272,18 @@ impl Hub {
             Outcome::Deliver { key, method, message, revision } => {
                 inner.tasks_seen(now, key, line, &message);
                 inner.level_taken(key, &message);
+                inner.asks.handle_call_over(key);
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
-                    if inner.remote.is_some() {
+                    let modern = revision.era() == Era::Modern;
+                    if let Message::Response { result, .. } = message
+                        && modern
+                        && payload.client.is_some()
+                        && Round::is_one(line, result)
+                    {
+                        self.begin_round(inner, now, payload, line, result);
+                    } else if inner.remote.is_some() {
                         self.deliver_remote(inner, payload, line, &message, revision);
                     } else {
                         inner.deliver(&payload, method, line, &message, revision);

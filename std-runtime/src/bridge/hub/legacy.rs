@@ -1,0 +1,531 @@
+//! The hub's side towards clients of the legacy era: what they said once, what they are asked, and answers to batches.
+//!
+//! Keeps frames. Who is asked what, for how long, and what a message asks for, is the core's ([`drowse_core::front`]).
+
+use drowse_core::capabilities::ClientCapabilities;
+use drowse_core::era::Era;
+use drowse_core::front::asking::{self, Asking, Ended, GroupKey, Subject, Why};
+use drowse_core::front::round::{self, MAX_ROUNDS, Round, Wanted as Asked};
+use drowse_core::held::Kind;
+use drowse_core::json;
+use drowse_core::link::{Cause, Failure, Ran};
+use drowse_core::logging::Level;
+use drowse_core::splice::{LegacyClient, NoAnswer};
+
+use super::callers::Flow;
+use super::relay::written;
+use super::*;
+
+/// How many groups of questions are open at once.
+const SLOTS: usize = 128;
+/// Who drowse is to clients whose server said nothing of itself.
+const OURS: &str = concat!(r#"{"name":"drowse","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+/// What a client said in its `initialize`.
+pub(super) struct Client {
+    info: Vec<u8>,
+    pub(super) capabilities: ClientCapabilities,
+}
+
+impl Client {
+    /// The same for the core, and the bytes that it is about.
+    pub(super) fn parts(&self) -> (LegacyClient, &[u8]) {
+        let info = Span::new(0, self.info.len());
+        (LegacyClient { info, capabilities: self.capabilities }, &self.info)
+    }
+}
+
+/// What a client is asked, until it has answered.
+enum Kept {
+    /// A question of a legacy server, of that generation.
+    Question { line: Vec<u8>, parts: RequestParts, kind: Kind, generation: u64 },
+    /// What a modern server wants before a call is put again.
+    Round { payload: Box<Payload>, inputs: Vec<Input>, state: Option<Vec<u8>> },
+}
+
+struct Input {
+    key: Vec<u8>,
+    wanted: Asked,
+    /// Its place among what the client is asked.
+    place: Option<u8>,
+    answer: Option<Vec<u8>>,
+}
+
+/// What a client is told that asks for tasks of the other era.
+pub(super) fn no_such_tasks() -> Explained {
+    let text = "the tasks of a server of this era cannot be had by a client of another".to_owned();
+    explain::refused(text, "unsupported")
+}
+
+/// What clients are asked.
+pub(super) struct Asks {
+    asking: Asking<Box<[asking::Slot]>>,
+    kept: HashMap<u64, (GroupKey, Kept)>,
+}
+
+impl Asks {
+    pub(super) fn new() -> Self {
+        let slots = vec![asking::Slot::EMPTY; SLOTS].into_boxed_slice();
+        Self { asking: Asking::new(slots), kept: HashMap::new() }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.asking.poll_timeout()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.asking.handle_timeout(now);
+    }
+
+    /// A call has ended, whatever was asked for it.
+    pub(super) fn handle_call_over(&mut self, call: Key) {
+        self.asking.handle_call_over(call);
+    }
+
+    pub(super) fn handle_client_gone(&mut self, client: u64) {
+        self.asking.handle_client_gone(client);
+    }
+}
+
+/// The answers to a batch, which go as one.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// The requests that are not answered yet.
+    ids: Vec<Vec<u8>>,
+    gathered: Vec<u8>,
+    /// Not all of it was read: the items that were.
+    read: Option<usize>,
+}
+
+impl Batch {
+    fn add(&mut self, parts: &[&[u8]]) {
+        self.gathered.push(if self.gathered.is_empty() { b'[' } else { b',' });
+        parts.iter().for_each(|part| self.gathered.extend_from_slice(part));
+    }
+}
+
+impl Connection {
+    /// Sends an answer, or keeps it for the answer to its batch.
+    pub(super) fn answer(&mut self, id: Option<&[u8]>, parts: &[&[u8]]) {
+        let of_batch = self.batches.iter().position(|batch| match id {
+            Some(id) => batch.ids.iter().any(|one| one == id),
+            None => batch.read.is_some(),
+        });
+        match of_batch.and_then(|at| self.batches.get_mut(at)) {
+            None => self.outlet.send(parts, None),
+            Some(batch) => {
+                batch.add(parts);
+                self.settled(id);
+            }
+        }
+    }
+
+    /// A request is answered, or will not be.
+    fn settled(&mut self, id: Option<&[u8]>) {
+        for at in (0..self.batches.len()).rev() {
+            let Some(batch) = self.batches.get_mut(at) else { continue };
+            if let Some(place) = batch.ids.iter().position(|one| Some(one.as_slice()) == id) {
+                batch.ids.swap_remove(place);
+            }
+            if batch.ids.is_empty() && batch.read.is_none() {
+                let batch = self.batches.remove(at);
+                if !batch.gathered.is_empty() {
+                    self.outlet.send(&[&batch.gathered, b"]"], None);
+                }
+            }
+        }
+    }
+
+    /// A request of a legacy client that it cancelled gets no answer (basic/utilities/cancellation).
+    pub(super) fn leave_unanswered(&mut self, id: &[u8]) {
+        if !self.batches.is_empty() {
+            self.settled(Some(id));
+        }
+    }
+}
+
+impl Hub {
+    /// Reads a batch, or goes on where there was no room for more of it.
+    pub(super) fn batch(&self, inner: &mut Inner, now: Instant, id: u64, line: &[u8], items: Span) -> Flow {
+        let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
+        let read = connection.batches.iter().find_map(|batch| batch.read);
+        if read.is_none() {
+            connection.batches.push(Batch { read: Some(0), ..Batch::default() });
+        }
+        for (count, item) in (1..).zip(envelope::batch(line, items)).skip(read.unwrap_or(0)) {
+            let item = item.of(line);
+            let request = match envelope::read(item) {
+                Ok(envelope::Message::Request { id, .. }) => Some(id),
+                Err(error) if !error.is_response => error.id,
+                _ => None,
+            };
+            let open = |inner: &mut Inner, act: &mut dyn FnMut(&mut Batch)| {
+                let connection = inner.connections.get_mut(&id);
+                if let Some(batch) =
+                    connection.and_then(|one| one.batches.iter_mut().find(|batch| batch.read.is_some()))
+                {
+                    act(batch);
+                }
+            };
+            open(inner, &mut |batch| batch.ids.extend(request.map(|request| request.of(item).to_vec())));
+            match self.client_line(inner, now, id, item, false) {
+                Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
+                Flow::Close => return Flow::Close,
+                Flow::Wait => {
+                    open(inner, &mut |batch| drop(batch.ids.pop()));
+                    return Flow::Wait;
+                }
+            }
+        }
+        if let Some(connection) = inner.connections.get_mut(&id) {
+            connection.batches.iter_mut().for_each(|batch| batch.read = None);
+            connection.settled(None);
+        }
+        Flow::Next
+    }
+
+    /// Puts a question of a legacy server to the client whose call it belongs to.
+    pub(super) fn put_question(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        line: &[u8],
+        parts: RequestParts,
+        kind: Kind,
+        call: Key,
+    ) {
+        let Some(Some(payload)) = inner.payloads.get(call.index()) else { return };
+        let client = payload.connection;
+        let Ok(group) = inner.asks.asking.ask(now, client, Subject::Call(call), 1) else {
+            inner.host.note("a question of the server was put to nobody: too many are open");
+            return self.refuse_question(inner, line, parts.id, kind, NoAnswer::Cancelled);
+        };
+        let (method, params) = (parts.method.of(line), parts.params.map(|params| params.of(line)));
+        let text = written(|w| round::question(w, group.id(0), method, params));
+        let generation = inner.server.lifecycle().generation();
+        let kept = Kept::Question { line: line.to_vec(), parts, kind, generation };
+        inner.asks.kept.insert(group.number(), (group, kept));
+        inner.server.hold(now, call);
+        if let Some(connection) = inner.connections.get_mut(&client) {
+            connection.outlet.send(&[&text], None);
+        }
+    }
+
+    /// A modern server wants something of a legacy client before it answers.
+    pub(super) fn begin_round(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        mut payload: Payload,
+        line: &[u8],
+        result: Span,
+    ) {
+        let fail = |inner: &mut Inner, payload: &Payload, text: &str| {
+            let mut explained = explain::refused(text.to_owned(), "unsupported");
+            explained.data = r#"{"drowse":{"kind":"unsupported","ran":"unknown"}}"#.to_owned();
+            inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
+        };
+        let capabilities = payload.client.as_ref().map(|client| client.capabilities).unwrap_or_default();
+        let Ok(wanted) = Round::read(line, result) else {
+            return fail(inner, &payload, "the server wants something that no client can be asked for");
+        };
+        if payload.rounds >= MAX_ROUNDS || payload.frame.is_none() {
+            return fail(inner, &payload, "the server asks again and again: the call was given up");
+        }
+        payload.rounds += 1;
+        let mut places = 0;
+        let mut inputs = Vec::new();
+        for input in &wanted.inputs {
+            let key = input.key.of(line).to_vec();
+            if input.wanted.is_covered(capabilities) {
+                inputs.push(Input { key, wanted: input.wanted, place: Some(places), answer: None });
+                places += 1;
+            } else if let Some(answer) = input.wanted.declined() {
+                let answer = Some(answer.to_vec());
+                inputs.push(Input { key, wanted: input.wanted, place: None, answer });
+            } else {
+                return fail(
+                    inner,
+                    &payload,
+                    "the server asks for a capability that the client did not declare",
+                );
+            }
+        }
+        let state = wanted.state.map(|state| state.of(line).to_vec());
+        if places == 0 {
+            if let Err(payload) = self.put_again(inner, now, Box::new(payload), &inputs, state.as_deref()) {
+                fail(inner, &payload, "too many requests are under way to put the call again");
+            }
+            return;
+        }
+        let client = payload.connection;
+        let Ok(group) = inner.asks.asking.ask(now, client, Subject::Round, usize::from(places)) else {
+            return fail(inner, &payload, "the client is asked too much at once");
+        };
+        let asked = wanted.inputs.iter().zip(&inputs).filter_map(|(input, kept)| Some((input, kept.place?)));
+        if let Some(connection) = inner.connections.get_mut(&client) {
+            for (input, place) in asked {
+                let text = written(|w| input.write(w, group.id(place), line));
+                connection.outlet.send(&[&text], None);
+            }
+        }
+        let kept = Kept::Round { payload: Box::new(payload), inputs, state };
+        inner.asks.kept.insert(group.number(), (group, kept));
+        // To the client the call is in flight.
+        inner.server.defer();
+    }
+
+    /// Puts a call again, with what the server wanted. If there is no room, gives it back as it was.
+    fn put_again(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        payload: Box<Payload>,
+        inputs: &[Input],
+        state: Option<&[u8]>,
+    ) -> Result<(), Box<Payload>> {
+        let Some(frame) = &payload.frame else { return Ok(()) };
+        let answers =
+            || inputs.iter().filter_map(|input| Some((input.key.as_slice(), input.answer.as_deref()?)));
+        let again = written(|w| round::retry(w, frame, &payload.parts, answers(), state));
+        let Some(parts) = envelope::read(&again).ok().and_then(|message| RequestParts::of(&message)) else {
+            let explained = explain::refused("the answer is no valid message".to_owned(), "invalid-request");
+            inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
+            return Ok(());
+        };
+        let operation = Operation { method: payload.method, allowance: payload.allowance };
+        match inner.server.submit(now, operation) {
+            Ok(key) => {
+                inner.cache.sent(payload.method);
+                inner.order += 1;
+                let order = inner.order;
+                let payload = Payload {
+                    parts,
+                    frame: Some(again),
+                    sent: false,
+                    wire: None,
+                    relisted: false,
+                    cached_as: None,
+                    order,
+                    ..*payload
+                };
+                inner.keep(key, payload);
+                Ok(())
+            }
+            Err(Refusal::Full) => Err(payload),
+            Err(Refusal::Unavailable(why)) => {
+                let explained = inner.explain(|around| explain::unavailable(why, around));
+                inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
+                Ok(())
+            }
+        }
+    }
+
+    /// A client answers something that it was asked.
+    pub(super) fn client_answers(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        client: u64,
+        frame: &[u8],
+        id: Span,
+        answer: Result<Span, Span>,
+    ) -> Flow {
+        let found = json::as_u64(id.of(frame)).and_then(|id| inner.asks.asking.find(client, id));
+        let Some((group, place)) = found else { return Flow::Next };
+        let Some((_, kept)) = inner.asks.kept.remove(&group.number()) else { return Flow::Next };
+        match kept {
+            Kept::Question { line, parts, generation, .. } => {
+                let subject = inner.asks.asking.subject(group);
+                inner.asks.asking.handle_answer(group, place);
+                let (name, value) = match answer {
+                    Ok(result) => (&br#","result":"#[..], result),
+                    Err(error) => (&br#","error":"#[..], error),
+                };
+                let asked = parts.id.of(&line);
+                let text = [br#"{"jsonrpc":"2.0","id":"#, asked, name, value.of(frame), b"}"].concat();
+                if generation == inner.server.lifecycle().generation() {
+                    self.answer_server(inner, &text);
+                }
+                if let Some(Subject::Call(call)) = subject {
+                    inner.answered(now, call);
+                }
+            }
+            Kept::Round { payload, mut inputs, state } => {
+                let Some(input) = inputs.iter_mut().find(|input| input.place == Some(place)) else {
+                    return Flow::Next;
+                };
+                let answer = match answer {
+                    Ok(result) => Ok(result.of(frame).to_vec()),
+                    Err(error) => input.wanted.failed().map(<[u8]>::to_vec).ok_or(error),
+                };
+                match answer {
+                    // What cannot be said to the server is said to whoever waits for the call.
+                    Err(error) => {
+                        if let Some(connection) = inner.connections.get_mut(&client) {
+                            let (id, error) = (payload.id.as_slice(), error.of(frame));
+                            let parts: [&[u8]; 5] =
+                                [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"];
+                            connection.answer(Some(id), &parts);
+                        }
+                        inner.asks.asking.handle_answer(group, place);
+                        inner.asks.asking.handle_over(group);
+                        inner.server.undefer(now);
+                    }
+                    Ok(answer) => {
+                        input.answer = Some(answer);
+                        if !inner.asks.asking.is_last(group, place) {
+                            inner.asks.asking.handle_answer(group, place);
+                            let kept = Kept::Round { payload, inputs, state };
+                            inner.asks.kept.insert(group.number(), (group, kept));
+                        } else if let Err(payload) =
+                            self.put_again(inner, now, payload, &inputs, state.as_deref())
+                        {
+                            let kept = Kept::Round { payload, inputs, state };
+                            inner.asks.kept.insert(group.number(), (group, kept));
+                            return Flow::Wait;
+                        } else {
+                            inner.asks.asking.handle_answer(group, place);
+                            inner.server.undefer(now);
+                        }
+                    }
+                }
+            }
+        }
+        Flow::Next
+    }
+
+    /// Does what is to be done about questions that nobody will answer. `true`: there were some.
+    pub(super) fn drive_asks(&self, inner: &mut Inner, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(Ended { group, client, subject, open, why }) = inner.asks.asking.poll_ended() {
+            any = true;
+            if why != Why::Gone
+                && let Some(connection) = inner.connections.get_mut(&client)
+            {
+                for place in (0..8).filter(|place| open >> place & 1 == 1) {
+                    let text = written(|w| round::withdrawn(w, group.id(place)));
+                    connection.outlet.send(&[&text], None);
+                }
+            }
+            match inner.asks.kept.remove(&group.number()) {
+                Some((_, Kept::Question { line, parts, kind, generation }))
+                    if generation == inner.server.lifecycle().generation() =>
+                {
+                    self.refuse_question(inner, &line, parts.id, kind, NoAnswer::Cancelled);
+                }
+                Some((_, Kept::Round { payload, .. })) => {
+                    if why == Why::Silent {
+                        let failure = Failure { cause: Cause::TimedOut, ran: Ran::Unknown };
+                        let mut explained = inner.explain(|around| explain::failure(failure, around));
+                        "the client did not answer what the server asks".clone_into(&mut explained.message);
+                        inner.reply_error(client, Some(&payload.id), explain::CODE, &explained);
+                    }
+                    inner.server.undefer(now);
+                }
+                // Nobody is there any more who asked.
+                Some((_, Kept::Question { .. })) | None => {}
+            }
+            if let Subject::Call(call) = subject {
+                inner.answered(now, call);
+            }
+        }
+        any
+    }
+}
+
+impl Inner {
+    /// A connection that begins with MCP, or a client of one that began with a hello, says who it is.
+    pub(super) fn initialize(
+        &mut self,
+        connection: u64,
+        id: &[u8],
+        revision: Revision,
+        info: Option<&[u8]>,
+        capabilities: ClientCapabilities,
+    ) {
+        let client = Client { info: info.unwrap_or_default().to_vec(), capabilities };
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.client = Some(Rc::new(client));
+        }
+        let known = self.described();
+        self.reply(connection, id, &front::initialization(known.as_deref(), revision, OURS.as_bytes()));
+    }
+
+    /// What the server said of itself, now or when it last ran.
+    pub(super) fn described(&mut self) -> Option<Vec<u8>> {
+        if let Some(handshake) = &self.handshake {
+            return Some(handshake.clone());
+        }
+        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity)?;
+        let header = saved.header;
+        let version = match header.era.as_str() {
+            "modern" => json!({"supportedVersions": [header.protocol_version]}),
+            _ => json!({"protocolVersion": header.protocol_version}),
+        };
+        let mut described = version;
+        let raw = |text: &serde_json::value::RawValue| {
+            serde_json::from_str::<serde_json::Value>(text.get()).unwrap_or_default()
+        };
+        if let Some(capabilities) = &header.capabilities {
+            described["capabilities"] = raw(capabilities);
+        }
+        if let Some(info) = &header.server_info {
+            described["serverInfo"] = raw(info);
+        }
+        if let Some(instructions) = header.instructions {
+            described["instructions"] = instructions.into();
+        }
+        Some(described.to_string().into_bytes())
+    }
+
+    /// The legacy client that waits for a call.
+    pub(super) fn is_of_legacy_client(&self, call: Key) -> bool {
+        let payload = self.payloads.get(call.index()).and_then(Option::as_deref);
+        payload.is_some_and(|payload| payload.client.is_some())
+    }
+
+    /// A question of a call is answered: with the last one its time goes on.
+    fn answered(&mut self, now: Instant, call: Key) {
+        if self.server.is_live(call) && !self.asks.asking.is_asked_for(call) {
+            self.server.release(now, call);
+        }
+    }
+
+    /// A client cancels a call that waits for its own answers.
+    pub(super) fn give_up_round(&mut self, connection: u64, id: &[u8]) {
+        for (group, kept) in self.asks.kept.values() {
+            if let Kept::Round { payload, .. } = kept
+                && payload.connection == connection
+                && payload.id == id
+            {
+                self.asks.asking.handle_over(*group);
+            }
+        }
+    }
+
+    /// The server is told of the most verbose level that anybody wants.
+    pub(super) fn apply_levels(&mut self) {
+        let levels = self.connections.values().filter_map(|connection| connection.front.level());
+        let wanted: Option<Level> = levels.chain(self.base_level).min();
+        if wanted != self.server.level() {
+            self.server.change_level(wanted);
+        }
+    }
+
+    /// Whether a log message is for the client of a request that is under way.
+    pub(super) fn is_heard(&self, payload: &Payload, level: Level) -> bool {
+        let front = self.connections.get(&payload.connection).map(|connection| connection.front);
+        match front {
+            Some(front) if front.is_legacy() => front.hears(level),
+            _ => payload.wanted.covers(level),
+        }
+    }
+
+    /// The legacy clients that a legacy server's message of no particular request is for.
+    pub(super) fn listening_to_log(&self, level: Level) -> impl Iterator<Item = u64> {
+        let legacy = self.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+        let connections = self.connections.iter().filter(move |_| legacy);
+        connections.filter(move |(_, connection)| connection.front.hears(level)).map(|(id, _)| *id)
+    }
+}
