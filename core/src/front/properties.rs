@@ -91,3 +91,95 @@ proptest! {
         prop_assert!(initialized <= 1);
     }
 }
+
+/// What happens to questions.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Ask {
+        client: u64,
+        count: usize,
+    },
+    /// An answer of that client to an id that was, or was not, given out.
+    Answer {
+        client: u64,
+        id: u64,
+    },
+    Over {
+        nth: usize,
+    },
+    Gone {
+        client: u64,
+    },
+    Later {
+        secs: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..3_u64, 0..10_usize).prop_map(|(client, count)| Step::Ask { client, count }),
+        6 => (0..3_u64, 0..80_u64).prop_map(|(client, id)| Step::Answer { client, id }),
+        1 => (0..8_usize).prop_map(|nth| Step::Over { nth }),
+        1 => (0..3_u64).prop_map(|client| Step::Gone { client }),
+        1 => (0..200_u64).prop_map(|secs| Step::Later { secs }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_group_ends_once_and_every_id_is_answered_once(steps in prop::collection::vec(step(), 1..120)) {
+        use asking::{Asking, GroupKey, PATIENCE, Slot, Subject};
+        use crate::time::Instant;
+
+        let mut asking = Asking::new([Slot::EMPTY; 6]);
+        let mut now = Instant::from_micros(1);
+        let mut given: Vec<(GroupKey, u64, Instant)> = Vec::new();
+        let mut open: Vec<(u64, u64)> = Vec::new();
+        let mut ended = 0;
+        for step in steps {
+            match step {
+                Step::Ask { client, count } => {
+                    if let Ok(key) = asking.ask(now, client, Subject::Round, count) {
+                        prop_assert!((1..=8).contains(&count));
+                        prop_assert!(given.iter().all(|(known, ..)| known.number() != key.number()));
+                        given.push((key, client, now.after(PATIENCE)));
+                        open.extend((0..count as u8).map(|place| (client, key.id(place))));
+                    }
+                }
+                Step::Answer { client, id } => {
+                    let found = asking.find(client, id);
+                    prop_assert_eq!(found.is_some(), open.contains(&(client, id)));
+                    if let Some((key, place)) = found {
+                        prop_assert_eq!(key.id(place), id);
+                        let last = asking.is_last(key, place);
+                        prop_assert_eq!(asking.handle_answer(key, place), last);
+                        open.retain(|one| one.1 != id);
+                        ended += usize::from(last);
+                    }
+                }
+                Step::Over { nth } => {
+                    if let Some((key, ..)) = given.get(nth) {
+                        asking.handle_over(*key);
+                    }
+                }
+                Step::Gone { client } => asking.handle_client_gone(client),
+                Step::Later { secs } => {
+                    now = now.after(Duration::from_secs(secs));
+                    asking.handle_timeout(now);
+                }
+            }
+            while let Some(over) = asking.poll_ended() {
+                ended += 1;
+                for place in (0..8_u8).filter(|place| over.open >> place & 1 == 1) {
+                    let before = open.len();
+                    open.retain(|one| *one != (over.client, over.group.id(place)));
+                    prop_assert_eq!(open.len() + 1, before);
+                }
+                prop_assert!(open.iter().all(|one| one.1 / 8 != over.group.number()));
+            }
+            prop_assert_eq!(asking.used(), given.len() - ended);
+            let waiting = given.iter().filter(|(key, ..)| open.iter().any(|one| one.1 / 8 == key.number()));
+            prop_assert_eq!(asking.poll_timeout(), waiting.map(|(.., at)| *at).min());
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod hub;
 mod intake;
 mod outlet;
 mod settings;
+pub mod stdio;
 
 use std::fs::File;
 use std::io::{self, Read};

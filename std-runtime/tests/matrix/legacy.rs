@@ -566,8 +566,8 @@ mod wanted {
     }
 }
 
-/// What only a legacy server says to all.
-mod log {
+/// What only a legacy server says.
+mod said {
     use super::*;
 
     fn says(stage: &Stage, level: &str) {
@@ -582,6 +582,27 @@ mod log {
             heard.push(message["params"]["level"].as_str().unwrap().to_owned());
         }
         heard
+    }
+
+    #[test]
+    fn a_question_that_is_taken_back_is_withdrawn_and_not_answered() {
+        play(async || {
+            let (stage, hub) = ready(Era::Legacy).await;
+            let mut caller = client(&hub, elicits()).await;
+            let wire = call(&stage, &mut caller, "a", "t").await;
+            server_asks(&stage, Era::Legacy, &wire, "m");
+            let question = asked(&mut caller, "m").await;
+            let taken = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "for m"}});
+            stage.server_says(&taken);
+            let withdrawn = caller.receive().await.unwrap();
+            assert_eq!(withdrawn["params"]["requestId"], question);
+            caller
+                .line(&json!({"jsonrpc": "2.0", "id": question, "result": {"action": "accept"}}).to_string())
+                .await;
+            // The call's own time goes on.
+            assert_eq!(failure(&caller.answer(&json!("a")).await), ("timeout", "unknown"));
+            assert_eq!(answers(&stage).len(), 0);
+        });
     }
 
     #[test]

@@ -472,7 +472,7 @@ impl Inner {
                 return self.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
             }
         }
-        if connection.outlet.backlog() > limit.saturating_mul(2) {
+        if connection.outlet.backlog() + connection.gathered() > limit.saturating_mul(2) {
             // It asks for more than it reads.
             connection.closed.notify_one();
             self.host.note("closed a caller's connection: it does not read its answers");

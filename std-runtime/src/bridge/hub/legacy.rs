@@ -18,6 +18,8 @@ use super::*;
 
 /// How many groups of questions are open at once.
 const SLOTS: usize = 128;
+/// The generation of a question that its server does not ask any more.
+const TAKEN_BACK: u64 = u64::MAX;
 /// Who drowse is to clients whose server said nothing of itself.
 const OURS: &str = concat!(r#"{"name":"drowse","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
@@ -118,6 +120,11 @@ impl Connection {
                 self.settled(id);
             }
         }
+    }
+
+    /// How much waits for the rest of its batch.
+    pub(super) fn gathered(&self) -> usize {
+        self.batches.iter().map(|batch| batch.gathered.len()).sum()
     }
 
     /// A request is answered, or will not be.
@@ -489,6 +496,25 @@ impl Inner {
     fn answered(&mut self, now: Instant, call: Key) {
         if self.server.is_live(call) && !self.asks.asking.is_asked_for(call) {
             self.server.release(now, call);
+        }
+    }
+
+    /// Looks whether a notification of the server takes back a question of it, which then has no answer.
+    pub(super) fn question_cancelled(&mut self, line: &[u8], method: Span) {
+        if self.asks.kept.is_empty() || !json::str_eq(method.of(line), "notifications/cancelled") {
+            return;
+        }
+        let Ok(envelope::Message::Notification { params: Some(params), .. }) = envelope::read(line) else {
+            return;
+        };
+        let Some(request) = json::member(line, params, "requestId") else { return };
+        for (group, kept) in self.asks.kept.values_mut() {
+            if let Kept::Question { line: asked, parts, generation, .. } = kept
+                && parts.id.of(asked) == request.of(line)
+            {
+                *generation = TAKEN_BACK;
+                self.asks.asking.handle_over(*group);
+            }
         }
     }
 

@@ -327,6 +327,7 @@ impl Hub {
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
             Outcome::Notification { method } => {
                 inner.task_notified(now, line, method);
+                inner.question_cancelled(line, method);
                 inner.logged(line, method, origin);
             }
             Outcome::Ignored(_) => {}
