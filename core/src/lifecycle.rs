@@ -43,7 +43,7 @@ pub struct Config {
     pub auto_restart: bool,
     /// An expired session is not replaced by a fresh one: only a restart helps.
     pub fail_on_expiry: bool,
-    /// The machine outlives its server's sleep; otherwise it asks to be retired.
+    /// The machine outlives its server's sleep, until it is closed; otherwise it asks to be retired.
     pub resident: bool,
 }
 
@@ -636,7 +636,7 @@ impl Lifecycle {
             State::Resting(rest)
                 if self.in_flight == 0
                     && !self.retired
-                    && !self.config.resident
+                    && (!self.config.resident || *rest == Rest::Closed)
                     && self.saved == self.made
                     && !(self.config.auto_restart
                         && !self.leaving
