@@ -60,7 +60,6 @@ mod matrix {
     mod caching;
     mod deferral;
     mod draining;
-    mod eras;
     mod http;
     mod http_faults;
     mod idle;
@@ -76,4 +75,5 @@ mod matrix {
     mod stopping;
     mod subscriptions;
     mod tasks;
+    mod translation;
 }

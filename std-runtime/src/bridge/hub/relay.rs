@@ -2,7 +2,6 @@
 //!
 //! Keeps the texts of URIs and the ids of requests. Who hears what, and when the server is asked, is the core's.
 
-use drowse_core::era::Era;
 use drowse_core::json as text;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::message::Writer;
