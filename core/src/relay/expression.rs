@@ -46,10 +46,14 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.cancelled = [None; 4];
         self.own = Own::NONE;
         self.singly = false;
+        self.blame = Blame::Open;
+        self.in_a_row = 0;
         self.stale = Lists::NONE;
         self.asked = 0;
         self.pause = None;
         self.fruitless = 0;
+        self.again_at = None;
+        self.in_vain = 0;
         self.work = true;
         for index in 0..self.slots.count() {
             if let Some(topic) = self.slots.topic(index) {
@@ -92,6 +96,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             (Standing::Asked { .. }, None) => self.hold(index),
             (Standing::Asked { .. }, Some(_)) => {
                 self.refuse(index, why);
+                self.set_aside(now, index);
                 return Answered::Refused(Some(self.slots.uri(index)));
             }
             _ => self.stand(index, Standing::Unasked),
@@ -174,6 +179,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                 self.older = Some(Older { wire: older.wire, until, ahead: [0; 3] });
             }
         }
+        self.in_a_row = 0;
+        if self.blame == Blame::Alone {
+            self.blame = Blame::Found;
+        }
         let (since, lists) = (now, next.lists);
         self.current = Some(Stream { wire, lists, since });
         for index in 0..self.slots.count() {
@@ -184,14 +193,17 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             match (topic.in_current, honoured) {
                 (true, true) => self.hold(index),
                 (true, false) => self.refuse(index, Why::Omitted),
-                (false, _) if topic.standing == Standing::Held => topic.standing = Standing::Unasked,
+                (false, _) if topic.standing == Standing::Held => {
+                    topic.standing = Standing::Unasked;
+                    topic.stale |= topic.wants > 0;
+                }
                 (false, _) => {}
             }
         }
         let stale = core::mem::take(&mut self.stale);
         self.tell_lists(stale.and(lists));
         self.regain(lists);
-        self.changed |= self.singly || self.own.is_tried();
+        self.changed |= self.singly || self.blame != Blame::Open || self.own.is_tried();
     }
 
     /// A resource was updated. `wire`: the stream that says so.
@@ -226,6 +238,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             self.pause = None;
             self.work = true;
         }
+        if self.again_at.is_some_and(|at| now >= at) {
+            self.ask_again();
+        }
         if self.older.is_some_and(|older| now >= older.until) {
             self.part(true);
         }
@@ -254,6 +269,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     /// Adds what is awaited.
     pub fn timetable(&self, table: &mut Timetable) {
         if let Some(at) = self.pause {
+            table.set(Reason::Relisten, at);
+        }
+        if let Some(at) = self.again_at {
             table.set(Reason::Relisten, at);
         }
         if let Some(older) = self.older {
@@ -285,6 +303,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.changed = false;
         let lists = self.lists_of_others().and(self.offers.lists);
         let (mut differs, mut any, mut first) = (false, !lists.is_empty(), true);
+        let alone = self.blame == Blame::Alone && self.has_new();
+        if self.blame == Blame::Alone && !alone {
+            self.blame = Blame::Open;
+        }
         for index in 0..self.slots.count() {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             let mut wanted = topic.wants > 0 && self.is_active(index);
@@ -293,7 +315,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                 self.refuse(index, Why::Unsupported);
                 wanted = false;
             }
-            if wanted && self.singly && topic.standing != Standing::Held {
+            if wanted && topic.standing == Standing::Held {
+                wanted = !alone;
+            } else if wanted && (self.singly || alone) {
                 wanted = core::mem::take(&mut first);
             }
             any |= wanted;
@@ -318,6 +342,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if !any {
             self.forget_current();
         }
+        self.singly = false;
+        self.blame = Blame::Open;
         self.changed = self.own.settle();
         // Somebody may have been refused, and something may be forgotten now.
         self.work = true;
@@ -332,31 +358,80 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             return Answered::Taken;
         }
         let is_candidate = |topic: &Topic| topic.in_next && topic.standing != Standing::Held;
-        let candidates = self.slots.topics().filter(|(_, topic)| is_candidate(topic)).count();
-        let one_of_many = why == Why::Gone && candidates > 1;
+        let (one, many) = {
+            let mut candidates = self.slots.topics().filter(|(_, topic)| is_candidate(topic));
+            let one = candidates.next().map(|(index, _)| self.slots.uri(index));
+            (one, candidates.next().is_some())
+        };
+        let beside = self.slots.topics().any(|(_, topic)| topic.in_next && topic.standing == Standing::Held);
+        // One refusal must not stop the others: they are tried one after the other, and that by itself which may be
+        // refused for what has been heard of so far.
+        let to_be_found_out = !never && (many || one.is_some() && beside && self.blame == Blame::Open);
         for index in 0..self.slots.count() {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             if let Some(topic) = self.slots.topic(index) {
                 topic.in_next = false;
             }
-            if !is_candidate(&topic) || one_of_many {
-                continue;
-            }
-            if why == Why::Gone || never {
+            if is_candidate(&topic) && !to_be_found_out {
                 self.refuse(index, why);
-            } else {
-                // What was heard of before is asked for again.
-                self.refuse_pending(index, why);
+                if !never {
+                    self.set_aside(now, index);
+                }
             }
         }
-        if why == Why::Gone && candidates > 0 {
-            // One refusal must not stop the others: they are tried one after the other.
-            self.singly |= one_of_many;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        if to_be_found_out && many {
+            self.singly = true;
+        } else if to_be_found_out {
+            self.blame = Blame::Alone;
+        } else if self.blame == Blame::Alone {
+            self.blame = Blame::Open;
+        }
+        if one.is_some() {
             self.changed = true;
-        } else if !never {
+        }
+        if !never && (one.is_none() || self.in_a_row.is_multiple_of(AT_ONCE)) {
             self.retry(now, false);
         }
-        if one_of_many { Answered::Taken } else { Answered::Refused(None) }
+        if to_be_found_out { Answered::Taken } else { Answered::Refused(one.filter(|_| !many)) }
+    }
+
+    /// What was refused for another reason than that it is gone is asked for again some time later, if somebody heard
+    /// of it before.
+    fn set_aside(&mut self, now: Instant, index: u16) {
+        let is_kept = |topic: Topic| topic.wants > 0 && topic.standing == Standing::Refused(Why::Refused);
+        if let Content::Topic(topic) = self.slots.at(index)
+            && is_kept(topic)
+            && self.again_at.is_none()
+        {
+            self.again_at = Some(now.after(pause_after(self.in_vain)));
+            self.in_vain = self.in_vain.saturating_add(1);
+        }
+    }
+
+    fn ask_again(&mut self) {
+        self.again_at = None;
+        let mut any = false;
+        for index in 0..self.slots.count() {
+            if let Some(topic) = self.slots.topic(index)
+                && topic.wants > 0
+                && topic.standing == Standing::Refused(Why::Refused)
+            {
+                topic.standing = Standing::Unasked;
+                any = true;
+            }
+        }
+        self.changed |= any;
+        self.work |= any;
+    }
+
+    /// Whether a URI is wanted that the server has not answered for.
+    fn has_new(&self) -> bool {
+        self.slots.topics().any(|(index, topic)| {
+            topic.wants > 0
+                && !matches!(topic.standing, Standing::Held | Standing::Refused(_))
+                && self.is_active(index)
+        })
     }
 
     /// Ends the older of two streams; `cancel`: it is still open.
@@ -382,9 +457,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if lasted {
             self.fruitless = 0;
         }
-        let pause = RETRY.saturating_mul(1 << self.fruitless.min(6)).min(RETRY_MAX);
+        let at = now.after(pause_after(self.fruitless));
         self.fruitless = self.fruitless.saturating_add(1);
-        let at = now.after(pause);
         self.pause = Some(self.pause.map_or(at, |was| was.max(at)));
         self.changed = true;
     }
@@ -482,7 +556,12 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     }
 
     fn tell_update(&mut self, topic: u16) {
-        self.each_want(topic, |want, _| want.due |= want.hearing == Hearing::Held);
+        // The server may say so before it answers who asked for it.
+        let asked =
+            matches!(self.slots.at(topic), Content::Topic(Topic { standing: Standing::Asked { .. }, .. }));
+        self.each_want(topic, |want, _| {
+            want.due |= want.hearing == Hearing::Held || asked && want.hearing == Hearing::Pending;
+        });
     }
 
     fn tell_lists(&mut self, lists: Lists) {
@@ -511,6 +590,11 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             (Era::Modern, Some(wire)) => self.older.is_some_and(|older| older.wire == wire).then_some(true),
         }
     }
+}
+
+/// How long nothing is asked after so many attempts that helped nothing.
+fn pause_after(attempts: u8) -> Duration {
+    RETRY.saturating_mul(1 << attempts.min(6)).min(RETRY_MAX)
 }
 
 /// Whether the other of two streams said the same before. `ahead`: how many more came on the older one.

@@ -6,6 +6,7 @@ use drowse_core::era::Era;
 use drowse_core::json as text;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::message::Writer;
+use drowse_core::relay::legacy::{Reaction, Standing};
 use drowse_core::relay::{self, End, Filter, Listener, Step, Uri, Why, wire};
 
 use super::callers::Flow;
@@ -185,29 +186,31 @@ impl Hub {
             }
             _ => None,
         });
-        match (known, on) {
-            (None, true) => {
-                let uris = [uri.clone()];
-                let ears = Ears::Resource { uri, also: Vec::new() };
-                let lists = relay::Lists::NONE;
-                self.begin_listening(inner, now, connection, id, lists, &uris, true, ears)
-            }
-            (Some((_, first, also)), true) if !first.is_empty() => {
+        let standing = match &known {
+            None => Standing::Unknown,
+            Some((_, first, _)) if first.is_empty() => Standing::Answered,
+            Some(_) => Standing::Waiting,
+        };
+        match (Reaction::to(standing, on), known) {
+            (Reaction::Join, Some((_, _, also))) => {
                 also.push(id.to_vec());
-                Flow::Next
+                return Flow::Next;
             }
-            (Some(_), true) | (None, false) => {
-                inner.reply(connection, id, &[b"{}"]);
-                Flow::Next
-            }
-            (Some((listener, _, _)), false) => {
+            (Reaction::End, Some((listener, _, _))) => {
                 inner.subscribed(listener);
                 inner.server.unlisten(now, listener);
                 inner.listeners.heard.remove(&listener.index());
                 inner.reply(connection, id, &[b"{}"]);
-                Flow::Next
             }
+            (Reaction::Begin, _) => {
+                let uris = [uri.clone()];
+                let ears = Ears::Resource { uri, also: Vec::new() };
+                let lists = relay::Lists::NONE;
+                return self.begin_listening(inner, now, connection, id, lists, &uris, true, ears);
+            }
+            _ => inner.reply(connection, id, &[b"{}"]),
         }
+        Flow::Next
     }
 
     /// What the machine says to or about those who listen.
