@@ -233,8 +233,6 @@ struct Stream {
 struct Older {
     wire: u64,
     until: Instant,
-    /// How many more changes of each list came on it.
-    ahead: [i8; 3],
 }
 
 /// Whose fault it is that a stream was refused which names one new URI beside what is heard of already: that may be
@@ -265,6 +263,8 @@ pub struct Relay<R> {
     current: Option<Stream>,
     next: Option<Stream>,
     older: Option<Older>,
+    /// While there are two: how many more changes of each list came on the older one.
+    ahead: [i16; 3],
     cancelled: [Option<u64>; 4],
     /// What drowse itself wants to hear.
     own: Own,
@@ -306,6 +306,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             current: None,
             next: None,
             older: None,
+            ahead: [0; 3],
             cancelled: [None; 4],
             own: Own::NONE,
             changed: false,

@@ -176,7 +176,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                 self.cancel(older.wire);
             } else {
                 let until = now.after(self.overlap);
-                self.older = Some(Older { wire: older.wire, until, ahead: [0; 3] });
+                self.older = Some(Older { wire: older.wire, until });
             }
         }
         self.in_a_row = 0;
@@ -188,7 +188,6 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         for index in 0..self.slots.count() {
             let Some(topic) = self.slots.topic(index) else { continue };
             topic.in_current = core::mem::take(&mut topic.in_next);
-            topic.ahead = 0;
             let honoured = core::mem::take(&mut topic.honoured);
             match (topic.in_current, honoured) {
                 (true, true) => self.hold(index),
@@ -212,9 +211,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if self.slots.generation(uri.index) != uri.generation {
             return;
         }
-        let both = self.older.is_some();
+        let from = self.one_of_two(older);
         let Some(topic) = self.slots.topic(uri.index) else { return };
-        if both && is_repeated(&mut topic.ahead, older) {
+        if from.is_some_and(|older| is_repeated(&mut topic.ahead, older)) {
             return;
         }
         self.tell_update(uri.index);
@@ -222,10 +221,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// A list changed. `wire`: the stream that says so.
     pub fn handle_list_changed(&mut self, wire: Option<u64>, list: List) {
-        let Some(from_older) = self.is_heard(wire) else { return };
-        if let Some(older) = &mut self.older
-            && let Some(ahead) = older.ahead.get_mut(list as usize)
-            && is_repeated(ahead, from_older)
+        let Some(older) = self.is_heard(wire) else { return };
+        if let Some(older) = self.one_of_two(older)
+            && let Some(ahead) = self.ahead.get_mut(list as usize)
+            && is_repeated(ahead, older)
         {
             return;
         }
@@ -324,8 +323,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             differs |= wanted != topic.in_current;
             if let Some(topic) = self.slots.topic(index) {
                 topic.in_next = wanted;
+                topic.ahead = 0;
             }
         }
+        self.ahead = [0; 3];
         let lists = lists.or(self.own.lists(any).and(self.offers.lists));
         any |= !lists.is_empty();
         differs |= self.current.map_or(Lists::NONE, |stream| stream.lists) != lists;
@@ -363,10 +364,17 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             let one = candidates.next().map(|(index, _)| self.slots.uri(index));
             (one, candidates.next().is_some())
         };
-        let beside = self.slots.topics().any(|(_, topic)| topic.in_next && topic.standing == Standing::Held);
+        let mut beside = 0_u16;
+        for (_, topic) in self.slots.topics() {
+            beside += u16::from(topic.in_next && topic.standing == Standing::Held);
+        }
+        if one.is_none() && beside > 0 && why == Why::Gone {
+            // One of those that are heard of is gone: they are asked for anew.
+            return self.doubt(beside);
+        }
         // One refusal must not stop the others: they are tried one after the other, and that by itself which may be
         // refused for what has been heard of so far.
-        let to_be_found_out = !never && (many || one.is_some() && beside && self.blame == Blame::Open);
+        let to_be_found_out = !never && (many || one.is_some() && beside > 0 && self.blame == Blame::Open);
         for index in 0..self.slots.count() {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             if let Some(topic) = self.slots.topic(index) {
@@ -394,6 +402,28 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             self.retry(now, false);
         }
         if to_be_found_out { Answered::Taken } else { Answered::Refused(one.filter(|_| !many)) }
+    }
+
+    /// The server refused what it announces, so that one of these is gone.
+    fn doubt(&mut self, count: u16) -> Answered {
+        self.changed = true;
+        self.singly = true;
+        let mut gone = None;
+        for index in 0..self.slots.count() {
+            let Some(topic) = self.slots.topic(index) else { continue };
+            if core::mem::take(&mut topic.in_next) && topic.standing == Standing::Held {
+                topic.standing = Standing::Unasked;
+                topic.stale = true;
+                gone = Some(index);
+            }
+        }
+        match gone.filter(|_| count == 1) {
+            Some(index) => {
+                self.refuse(index, Why::Gone);
+                Answered::Refused(Some(self.slots.uri(index)))
+            }
+            None => Answered::Taken,
+        }
     }
 
     /// What was refused for another reason than that it is gone is asked for again some time later, if somebody heard
@@ -578,6 +608,16 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         }
     }
 
+    /// Whether it is the older of two streams, if there are two: from the moment that the newer one is asked for, since
+    /// what it says may arrive later than its acknowledgement.
+    const fn one_of_two(&self, older: bool) -> Option<bool> {
+        match (&self.older, &self.next) {
+            (Some(_), _) => Some(older),
+            (None, Some(_)) => Some(true),
+            (None, None) => None,
+        }
+    }
+
     /// Whether what that stream says is passed on, and whether it is the older of two.
     fn is_heard(&self, wire: Option<u64>) -> Option<bool> {
         match (self.era?, wire) {
@@ -598,7 +638,7 @@ fn pause_after(attempts: u8) -> Duration {
 }
 
 /// Whether the other of two streams said the same before. `ahead`: how many more came on the older one.
-const fn is_repeated(ahead: &mut i8, older: bool) -> bool {
+const fn is_repeated(ahead: &mut i16, older: bool) -> bool {
     let repeated = if older { *ahead < 0 } else { *ahead > 0 };
     *ahead = if older { ahead.saturating_add(1) } else { ahead.saturating_sub(1) };
     repeated

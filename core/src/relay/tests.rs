@@ -13,12 +13,10 @@ use crate::link::{Cause, Ran};
 
 mod orders;
 mod own;
+mod play;
 mod world;
 
 use self::world::*;
-
-const PATIENCE: Duration = Duration::from_secs(300);
-const OVERLAP: Duration = Duration::from_millis(500);
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
@@ -446,23 +444,9 @@ fn apply(world: &mut World, op: Op) {
         Op::Touch(text) if world.up => world.touch(text),
         Op::Lose if world.up => world.lose(),
         Op::Start if !world.up => world.start(),
-        Op::Pass(millis) => {
-            world.now = world.now.after(Duration::from_millis(millis.into()));
-            world.relay.handle_timeout(world.now);
-            world.drain();
-        }
-        Op::EndStream => {
-            if let Some((wire, _)) = world.open_streams().first().copied() {
-                world.streams.remove(&wire);
-                world.outbox.retain(|said| stream_of(said) != Some(wire));
-                world.relay.handle_broken(world.now, wire);
-                world.drain();
-            }
-        }
-        Op::CanAsk(can) => {
-            world.can_ask = can;
-            world.drain();
-        }
+        Op::Pass(millis) => world.wait(millis),
+        Op::EndStream => world.end_stream(),
+        Op::CanAsk(can) => world.can_ask(can),
         _ => {}
     }
 }

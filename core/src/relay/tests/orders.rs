@@ -1,58 +1,7 @@
 //! Every order of what clients of both eras, the server and time can do, with servers that change their era.
 
+use super::play::{Act, Play, URIS};
 use super::*;
-use crate::relay::legacy::{Reaction, Standing};
-
-/// How many URIs there are.
-const URIS: u8 = 4;
-
-/// A client: what it listens to, by the number of its listener in the world.
-#[derive(Clone, Debug)]
-enum Peer {
-    Modern(Vec<usize>),
-    Legacy(Old),
-}
-
-/// A legacy client counts its requests and the answers.
-#[derive(Clone, Debug, Default)]
-struct Old {
-    lists: Option<usize>,
-    subscribed: Vec<Subscription>,
-    /// Answered at once, and when the server had answered.
-    requests: usize,
-    answers: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Subscription {
-    text: u8,
-    at: usize,
-    /// Requests that wait.
-    waiting: usize,
-    /// The server's answer was heard.
-    answered: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Act {
-    Listen(usize, Vec<u8>, u8),
-    Cancel(usize, usize),
-    Subscribe(usize, u8, bool),
-    Exit(usize),
-    Hears(usize, bool),
-    Refuse(u8, Option<i64>),
-    Serve(usize),
-    AnswerLate(usize),
-    Hear(usize),
-    Touch(u8),
-    Change(List),
-    Lose,
-    Start(bool),
-    Restart(bool),
-    Pass(u16),
-    EndStream,
-    CanAsk(bool),
-}
 
 fn act() -> impl Strategy<Value = Act> {
     let code = prop_oneof![Just(-32602), Just(-32002), Just(-32603), Just(-32000)];
@@ -78,310 +27,6 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-struct Play {
-    world: World,
-    peers: Vec<Peer>,
-    /// URIs that were refused at some time, and that were gone.
-    refused: BTreeSet<u8>,
-    gone: BTreeSet<u8>,
-    /// Every update that the server announced.
-    touched: usize,
-}
-
-impl Play {
-    fn new(era: Era, http: bool, slow: bool) -> Self {
-        let mut world = World::new(era, http);
-        world.relay =
-            Relay::new(vec![Slot::EMPTY; 120], PATIENCE, if http { OVERLAP } else { Duration::ZERO });
-        world.slow = slow.then(Vec::new);
-        let peers = vec![
-            Peer::Modern(Vec::new()),
-            Peer::Legacy(Old::default()),
-            Peer::Modern(Vec::new()),
-            Peer::Legacy(Old::default()),
-        ];
-        let mut play = Self { world, peers, refused: BTreeSet::new(), gone: BTreeSet::new(), touched: 0 };
-        for who in [1, 3] {
-            play.open(who);
-        }
-        play
-    }
-
-    /// A client connects; one of the legacy era hears of all lists.
-    fn open(&mut self, who: usize) {
-        if let Some(Peer::Legacy(old)) = self.peers.get_mut(who) {
-            *old = Old { lists: Some(self.world.listen(&[], Lists::ALL)), ..Old::default() };
-        }
-        self.note();
-    }
-
-    /// Legacy clients take the answers that have come.
-    fn note(&mut self) {
-        let told = |world: &mut World, at: usize| {
-            let all = &mut world.clients[at].told;
-            let answer = all.iter().position(|told| matches!(told, Told::Acknowledged | Told::End(_)));
-            answer.map(|place| all.remove(place))
-        };
-        for peer in &mut self.peers {
-            let Peer::Legacy(old) = peer else { continue };
-            let mut kept = Vec::new();
-            for mut subscription in core::mem::take(&mut old.subscribed) {
-                let mut is_over = false;
-                while let Some(told) = told(&mut self.world, subscription.at) {
-                    // Who was answered is not answered again.
-                    old.answers += core::mem::take(&mut subscription.waiting);
-                    match told {
-                        Told::Acknowledged => {
-                            assert!(!subscription.answered, "acknowledged once");
-                            subscription.answered = true;
-                        }
-                        Told::End(End::Refused { why, .. }) => {
-                            assert!(why == Why::Silent || self.refused.contains(&subscription.text));
-                            let was_gone = why == Why::Gone && self.gone.contains(&subscription.text);
-                            assert!(!subscription.answered || was_gone, "{why:?}");
-                            is_over = true;
-                        }
-                        other => panic!("{other:?}"),
-                    }
-                }
-                if !is_over {
-                    kept.push(subscription);
-                }
-            }
-            old.subscribed = kept;
-        }
-    }
-
-    fn act(&mut self, act: Act) {
-        let who = |peer: usize| peer % self.peers.len();
-        match act {
-            Act::Listen(peer, uris, lists) => {
-                let lists = List::ALL.into_iter().filter(|list| lists & 1 << *list as u8 != 0);
-                let lists = lists.fold(Lists::NONE, Lists::with);
-                let peer = who(peer);
-                if let Peer::Modern(listens) = &mut self.peers[peer]
-                    && self.world.relay.used() < 100
-                {
-                    listens.push(self.world.listen(&uris, lists));
-                }
-            }
-            Act::Cancel(peer, which) => {
-                let peer = who(peer);
-                if let Peer::Modern(listens) = &mut self.peers[peer]
-                    && !listens.is_empty()
-                {
-                    let at = listens.swap_remove(which % listens.len());
-                    self.world.leave(at);
-                }
-            }
-            Act::Subscribe(peer, uri, on) => {
-                let peer = who(peer);
-                self.subscribe(peer, uri, on);
-            }
-            Act::Exit(peer) => {
-                let peer = who(peer);
-                match &mut self.peers[peer] {
-                    Peer::Modern(listens) => {
-                        for at in core::mem::take(listens) {
-                            self.world.leave(at);
-                        }
-                    }
-                    Peer::Legacy(old) => {
-                        for at in old.subscribed.drain(..).map(|one| one.at).chain(old.lists.take()) {
-                            self.world.leave(at);
-                        }
-                        self.open(peer);
-                    }
-                }
-            }
-            Act::Hears(client, hears) => self.hears(client, hears),
-            Act::Refuse(uri, code) => {
-                match code {
-                    Some(code) => _ = self.world.refuses.insert(uri, code),
-                    None => _ = self.world.refuses.remove(&uri),
-                }
-                self.refused.extend(code.map(|_| uri));
-                self.gone.extend(code.filter(|code| matches!(code, -32602 | -32002)).map(|_| uri));
-            }
-            Act::Serve(choice) if self.world.up => _ = self.world.serve_any(choice),
-            Act::AnswerLate(choice) => self.world.answer_late(choice),
-            Act::Hear(choice) if self.world.up => _ = self.world.hear(choice),
-            Act::Touch(text) if self.world.up => {
-                self.touched += usize::from(self.world.announced().contains(&text));
-                self.world.touch(text);
-            }
-            Act::Change(list) if self.world.up => self.world.change(list),
-            Act::Lose if self.world.up => self.world.lose(),
-            Act::Start(modern) if !self.world.up => self.start(modern),
-            Act::Restart(modern) => {
-                if self.world.up {
-                    self.world.relay.handle_leaving();
-                    while self.world.relay.poll_cancelled().is_some() {}
-                    self.world.lose();
-                }
-                self.start(modern);
-            }
-            Act::Pass(millis) => apply(&mut self.world, Op::Pass(millis)),
-            Act::EndStream => apply(&mut self.world, Op::EndStream),
-            Act::CanAsk(can) => apply(&mut self.world, Op::CanAsk(can)),
-            _ => {}
-        }
-        self.note();
-    }
-
-    fn start(&mut self, modern: bool) {
-        self.world.era = if modern { Era::Modern } else { Era::Legacy };
-        self.world.start();
-    }
-
-    fn hears(&mut self, client: usize, hears: bool) {
-        let count = self.world.clients.len();
-        if let Some(listener) = self.world.clients[client % count].listener {
-            self.world.relay.set_hears(listener, hears);
-            self.world.drain();
-        }
-    }
-
-    fn subscribe(&mut self, peer: usize, text: u8, on: bool) {
-        if self.world.relay.used() >= 100 {
-            return;
-        }
-        let Peer::Legacy(old) = &mut self.peers[peer] else { return };
-        let known = old.subscribed.iter().position(|one| one.text == text);
-        let standing = match known.map(|at| old.subscribed[at].answered) {
-            None => Standing::Unknown,
-            Some(false) => Standing::Waiting,
-            Some(true) => Standing::Answered,
-        };
-        old.requests += 1;
-        match (Reaction::to(standing, on), known) {
-            (Reaction::Begin, None) => {
-                let at = self.world.listen(&[text], Lists::NONE);
-                old.subscribed.push(Subscription { text, at, waiting: 1, answered: false });
-            }
-            (Reaction::Join, Some(known)) => old.subscribed[known].waiting += 1,
-            (Reaction::End, Some(known)) => {
-                let ended = old.subscribed.remove(known);
-                old.answers += ended.waiting + 1;
-                self.world.leave(ended.at);
-            }
-            (Reaction::Confirm, _) => old.answers += 1,
-            odd => panic!("{odd:?}"),
-        }
-    }
-
-    /// What a listener hears of, as the relay has it.
-    fn heard(&self, at: usize) -> BTreeSet<u8> {
-        let listener = self.world.clients[at].listener;
-        let heard = listener.into_iter().flat_map(|listener| self.world.relay.heard_by(listener));
-        heard.map(|uri| self.world.text(uri)).collect()
-    }
-
-    fn all_heard(&self) -> BTreeSet<u8> {
-        (0..self.world.clients.len()).flat_map(|at| self.heard(at)).collect()
-    }
-
-    /// Time enough for whatever is tried again.
-    fn come_to_rest(&mut self) {
-        self.world.can_ask = true;
-        self.world.drain();
-        self.world.pass(Duration::from_secs(400));
-        self.note();
-    }
-
-    fn timer(&self) -> Option<(Instant, Reason)> {
-        let mut table = Timetable::new();
-        self.world.relay.timetable(&mut table);
-        table.next()
-    }
-
-    /// Each that is wanted is announced, each client has its answers, and hears its own once.
-    fn check(&mut self) {
-        let heard = self.all_heard();
-        assert_eq!(self.world.announced(), heard);
-        assert_eq!(self.world.texts.keys().copied().collect::<BTreeSet<u8>>(), heard);
-        assert!(self.world.open_streams().len() <= 1);
-        assert_eq!(self.timer(), None);
-        assert_eq!(self.world.relay.defers(), !heard.is_empty());
-        for peer in &self.peers {
-            match peer {
-                Peer::Legacy(old) => {
-                    assert_eq!(old.requests, old.answers, "each request has one answer");
-                    for one in &old.subscribed {
-                        assert!(one.answered);
-                        assert_eq!(self.heard(one.at), [one.text].into());
-                    }
-                }
-                Peer::Modern(listens) => {
-                    for at in listens {
-                        let client = &self.world.clients[*at];
-                        let count =
-                            |what: fn(&Told) -> bool| client.told.iter().filter(|told| what(told)).count();
-                        let acknowledged = count(|told| *told == Told::Acknowledged);
-                        let ended = count(|told| matches!(told, Told::End(_)));
-                        assert!(acknowledged <= 1 && ended <= 1, "{:?}", client.told);
-                        assert_eq!(ended == 1, client.listener.is_none());
-                        if client.listener.is_some() {
-                            assert_eq!(client.told.first(), Some(&Told::Acknowledged));
-                            let lost: BTreeSet<u8> = &client.uris - &self.heard(*at);
-                            assert!(lost.is_subset(&self.gone), "{lost:?} were never gone");
-                        }
-                    }
-                }
-            }
-        }
-        for text in 0..URIS {
-            self.hear_once(
-                |told| matches!(told, Told::Updated(_)),
-                |play, at| play.heard(at).contains(&text),
-                |world| {
-                    world.touch(text);
-                },
-            );
-        }
-        for list in List::ALL {
-            self.hear_once(
-                |told| matches!(told, Told::Changed(_)),
-                |play, at| {
-                    let client = &play.world.clients[at];
-                    client.listener.is_some() && client.lists.has(list)
-                },
-                |world| world.change(list),
-            );
-        }
-    }
-
-    fn hear_once(
-        &mut self,
-        is_it: impl Fn(&Told) -> bool,
-        hears: impl Fn(&Self, usize) -> bool,
-        happens: impl Fn(&mut World),
-    ) {
-        for client in 0..self.world.clients.len() {
-            self.world.told(client);
-        }
-        happens(&mut self.world);
-        self.world.settle();
-        for client in 0..self.world.clients.len() {
-            let told = self.world.told(client);
-            let count = told.iter().filter(|told| is_it(told)).count();
-            assert_eq!((count, told.len()), (usize::from(hears(self, client)), count), "{told:?}");
-        }
-    }
-
-    /// Everybody goes, and nothing is left.
-    fn leave(&mut self) {
-        for client in 0..self.world.clients.len() {
-            self.world.leave(client);
-        }
-        self.world.pass(Duration::from_secs(400));
-        assert_eq!((self.world.relay.used(), self.world.announced()), (0, [].into()));
-        assert_eq!((self.world.open_streams(), self.timer()), (vec![], None));
-        assert_eq!(self.world.texts.len(), 0);
-        assert!(!self.world.relay.defers());
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
 
@@ -394,27 +39,7 @@ proptest! {
         for act in acts {
             play.act(act);
         }
-        if !play.world.up {
-            play.start(modern);
-        }
-        for client in 0..play.world.clients.len() {
-            play.hears(client, true);
-        }
-        play.come_to_rest();
-        // What the server refuses for another reason than that it is gone is kept, and not announced.
-        let missing = &play.all_heard() - &play.world.announced();
-        let refuses = &play.world.refuses;
-        prop_assert!(missing.iter().all(|text| matches!(refuses.get(text), Some(-32603 | -32000))), "{missing:?}");
-        prop_assert!(play.world.announced().is_subset(&play.all_heard()));
-        // What was never refused is not missed by anybody, whatever else was refused.
-        for client in play.world.clients.iter().filter(|client| client.listener.is_some()) {
-            let missed = &client.uris - &play.all_heard();
-            prop_assert!(missed.is_subset(&play.refused), "{missed:?}");
-        }
-        play.world.refuses.clear();
-        play.come_to_rest();
-        play.check();
-        play.leave();
+        play.finish(modern);
     }
 
     /// A client of each era that is there all the time misses no update, whatever else is wanted, refused, or no more
@@ -452,6 +77,72 @@ proptest! {
             let updates = told.iter().filter(|told| matches!(told, Told::Updated(_))).count();
             prop_assert_eq!((told.len(), updates), (touched + 1, touched), "{:?}", told);
         }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Listen(u8),
+    Leave(usize),
+    Serve(usize),
+    Hear(usize),
+    Touch,
+    Change,
+    Pass,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        3 => (0..URIS).prop_map(Deed::Listen),
+        2 => any::<usize>().prop_map(Deed::Leave),
+        8 => any::<usize>().prop_map(Deed::Serve),
+        8 => any::<usize>().prop_map(Deed::Hear),
+        6 => Just(Deed::Touch),
+        2 => Just(Deed::Change),
+        3 => Just(Deed::Pass),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    /// While streams are replaced over HTTP, where what they say arrives in any order, each update and each change is
+    /// passed on once: also what both of two streams say.
+    #[test]
+    fn over_http_two_streams_are_heard_as_one(deeds in proptest::collection::vec(deed(), 0..80)) {
+        let mut world = World::new(Era::Modern, true);
+        world.start();
+        let steady = world.listen(&[8], Lists::NONE.with(List::Tools));
+        world.settle();
+        world.told(steady);
+        let (mut touched, mut changed, mut both) = (0, 0, false);
+        for deed in deeds {
+            match deed {
+                Deed::Listen(uri) if world.relay.used() < 30 => _ = world.listen(&[uri], Lists::NONE),
+                Deed::Leave(client) if !(client % world.clients.len() == steady) => {
+                    world.leave(client % world.clients.len());
+                }
+                Deed::Serve(choice) => _ = world.serve_any(choice),
+                Deed::Hear(choice) => _ = world.hear(choice),
+                Deed::Touch => {
+                    both |= world.open_streams().len() > 1;
+                    touched += 1;
+                    world.touch(8);
+                }
+                Deed::Change => {
+                    changed += 1;
+                    world.change(List::Tools);
+                }
+                // What was said on the older one has arrived by then.
+                Deed::Pass => world.pass(OVERLAP),
+                Deed::Listen(_) | Deed::Leave(_) => {}
+            }
+        }
+        world.pass(OVERLAP);
+        let told = world.told(steady);
+        let count = |what: Told| told.iter().filter(|told| **told == what).count();
+        prop_assert_eq!((count(Told::Updated(8)), count(Told::Changed(List::Tools))), (touched, changed), "{}", both);
+        prop_assert_eq!(told.len(), touched + changed);
     }
 }
 

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::*;
 
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const OVERLAP: Duration = Duration::from_millis(500);
+
 /// What the server says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
@@ -362,6 +365,28 @@ impl World {
             }
         }
         panic!("time does not pass");
+    }
+
+    /// Time passes, and nothing arrives.
+    pub(super) fn wait(&mut self, millis: u16) {
+        self.now = self.now.after(Duration::from_millis(millis.into()));
+        self.relay.handle_timeout(self.now);
+        self.drain();
+    }
+
+    /// A stream breaks.
+    pub(super) fn end_stream(&mut self) {
+        if let Some((wire, _)) = self.open_streams().first().copied() {
+            self.streams.remove(&wire);
+            self.outbox.retain(|said| stream_of(said) != Some(wire));
+            self.relay.handle_broken(self.now, wire);
+            self.drain();
+        }
+    }
+
+    pub(super) fn can_ask(&mut self, can: bool) {
+        self.can_ask = can;
+        self.drain();
     }
 
     /// The resource changes: the server says so to whoever subscribed.
