@@ -69,6 +69,7 @@ mod matrix {
     mod life;
     mod logging;
     mod questions;
+    mod relay;
     mod requests;
     mod settings;
     mod snapshots;

@@ -332,6 +332,9 @@ impl Inner {
 
     /// The subscriptions of a connection end: that of one request, or all of them.
     pub(super) fn unlisten(&mut self, now: Instant, connection: u64, id: Option<&[u8]>) {
+        if id.is_some_and(|id| self.waits_no_more(connection, id)) {
+            return;
+        }
         let ended: Vec<Listener> = self
             .listeners
             .heard
@@ -343,6 +346,21 @@ impl Inner {
             self.server.unlisten(now, listener);
             self.listeners.heard.remove(&listener.index());
         }
+    }
+
+    /// Of several requests that wait for the answer to one subscription, one was cancelled.
+    fn waits_no_more(&mut self, connection: u64, id: &[u8]) -> bool {
+        self.listeners.heard.values_mut().filter(|heard| heard.connection == connection).any(|heard| {
+            let Ears::Resource { also, .. } = &mut heard.ears else { return false };
+            if let Some(place) = also.iter().position(|one| one == id) {
+                also.remove(place);
+            } else if heard.id == id && !also.is_empty() {
+                heard.id = also.remove(0);
+            } else {
+                return false;
+            }
+            true
+        })
     }
 
     fn is_legacy_listener(&self, listener: Listener) -> bool {
