@@ -68,6 +68,7 @@ mod matrix {
     mod life;
     mod logging;
     mod questions;
+    mod relay;
     mod requests;
     mod settings;
     mod snapshots;
