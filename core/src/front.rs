@@ -21,6 +21,7 @@ use crate::splice::RequestParts;
 
 pub mod answer;
 pub mod asking;
+pub mod http;
 mod legacy;
 mod modern;
 pub mod round;
@@ -279,6 +280,13 @@ impl Front {
     #[must_use]
     pub const fn of(asker: Asker) -> Self {
         let state = State::Open { verbatim: false, opened: Opened::NotYet };
+        Self { asker, state, read: 0 }
+    }
+
+    /// A connection of a client of that kind, of which it is known that it is of the modern era.
+    #[must_use]
+    pub const fn modern(asker: Asker) -> Self {
+        let state = State::Open { verbatim: false, opened: Opened::Modern };
         Self { asker, state, read: 0 }
     }
 

@@ -43,9 +43,9 @@ impl Inner {
 /// Sends a message of the server as it stands. Over HTTP it may stand on several lines.
 pub(super) fn send_on_one_line(connection: &mut Connection, line: &[u8]) {
     if !line.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        return connection.outlet.send(&[line], None);
+        return connection.mouth.send(About::Nothing, &[line]);
     }
     let line: Vec<u8> =
         line.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
-    connection.outlet.send(&[&line], None);
+    connection.mouth.send(About::Nothing, &[&line]);
 }

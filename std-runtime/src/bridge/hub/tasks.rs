@@ -138,7 +138,7 @@ impl Inner {
         if let Some(connection) = owner.and_then(|owner| self.connections.get_mut(&owner))
             && legacy
             && connection.front.is_legacy()
-            && connection.outlet.backlog() < SERVER_BACKLOG
+            && connection.mouth.backlog() < SERVER_BACKLOG
         {
             send_on_one_line(connection, line);
         }
