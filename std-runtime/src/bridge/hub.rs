@@ -58,7 +58,7 @@ use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::mouth::{About, Mouth};
-use super::outlet::{Outlet, flush_once};
+use super::outlet::{Burst, Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
 pub(crate) use guest::{Guest, Offered};
@@ -82,6 +82,8 @@ const DRAIN: usize = 512;
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Above this backlog a caller is not read from.
 const CLIENT_BACKLOG: usize = 1 << 20;
+/// Whose outlet it is that the server reads from; connections are known by their numbers.
+const SERVER: u64 = u64::MAX;
 /// How much of the server's stderr is kept for error messages.
 const STDERR_TAIL: usize = 4 << 10;
 
@@ -128,6 +130,8 @@ impl std::fmt::Debug for Hub {
 
 struct Shared {
     inner: RefCell<Inner>,
+    /// What was read in one go is being handled.
+    burst: Rc<Burst>,
     /// The next timeout moved to an earlier time.
     timer: Notify,
     /// A slot became free.
@@ -381,6 +385,7 @@ impl Hub {
         };
         Self(Rc::new(Shared {
             inner: RefCell::new(inner),
+            burst: Rc::default(),
             timer: Notify::new(),
             room: Notify::new(),
             retired: Notify::new(),
@@ -516,6 +521,29 @@ impl Hub {
         }
     }
 
+    /// What was read in one go is handled: writes what that gave rise to.
+    fn end_burst(&self) {
+        self.0.burst.end();
+        self.with(|hub, inner, _| {
+            let mut any = false;
+            while let Some(whose) = self.0.burst.poll_gathered() {
+                any = true;
+                let outlet = match whose {
+                    SERVER => inner.running.as_mut().and_then(|running| running.input.as_mut()),
+                    id => inner.connections.get_mut(&id).and_then(|connection| connection.mouth.stream()),
+                };
+                if let Some(outlet) = outlet {
+                    outlet.handle_burst_over();
+                }
+            }
+            if any {
+                // Requests are with the kernel now.
+                inner.set_writable();
+                hub.drive(inner, None);
+            }
+        });
+    }
+
     /// Does what the machine says, until it says no more.
     fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
         loop {
@@ -603,6 +631,10 @@ impl Hub {
                 }
                 Action::CloseInput => {
                     if let Some(running) = &mut inner.running {
+                        if let Some(input) = &mut running.input {
+                            // What it was told just now, it is to read before that.
+                            input.handle_burst_over();
+                        }
                         running.input = None;
                         fault::point("D1-input");
                     }
@@ -702,7 +734,7 @@ impl Hub {
                 inner.server.handle_spawned(now);
             }
             Ok(Backend::Process(Process { input, output, errors, control })) => {
-                let outlet = Outlet::new(input);
+                let outlet = Outlet::new(input).in_bursts(&self.0.burst, SERVER);
                 let (broken, reported) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
                 let flusher =
                     Task::spawn(self.clone().flush_server(generation, outlet.wake(), Rc::clone(&broken)));

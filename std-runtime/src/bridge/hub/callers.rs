@@ -17,6 +17,17 @@ pub(super) enum Flow {
     Close,
 }
 
+/// Why no further frame of a connection is handed in.
+enum Pause {
+    /// There is none.
+    Read,
+    /// This one waits for a free slot.
+    Full(Vec<u8>),
+    /// The connection does not read its answers.
+    Unread,
+    Close,
+}
+
 impl Hub {
     /// Serves a caller until it or the bridge goes.
     pub async fn serve_connection(&self, reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + 'static) {
@@ -98,27 +109,40 @@ impl Hub {
     async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
         let mut intake = Intake::new(self.0.limit);
         loop {
-            while let Some(frame) = intake.decoder.poll_frame() {
-                match self.client_frame(id, &frame) {
-                    Flow::Next => {}
-                    Flow::Close => return,
-                    Flow::Wait => {
-                        let Frame::Line(line) = frame else { continue };
-                        let line = line.to_vec();
-                        if !self.wait_for_room(id, &line, &mut intake, reader).await {
-                            return;
-                        }
+            match self.client_frames(id, &mut intake) {
+                Pause::Read => {
+                    if !matches!(intake.read(reader).await, Ok(true)) {
+                        return;
                     }
                 }
-                // Who does not read its answers is not read from.
-                if self.client_backlog(id) > CLIENT_BACKLOG {
-                    self.backlog_at_most(id, CLIENT_BACKLOG).await;
+                Pause::Full(line) => {
+                    if !self.wait_for_room(id, &line, &mut intake, reader).await {
+                        return;
+                    }
                 }
-            }
-            if !matches!(intake.read(reader).await, Ok(true)) {
-                return;
+                Pause::Unread => self.backlog_at_most(id, CLIENT_BACKLOG).await,
+                Pause::Close => return,
             }
         }
+    }
+
+    /// Hands in what was read in one go, as far as that goes without waiting.
+    fn client_frames(&self, id: u64, intake: &mut Intake) -> Pause {
+        self.0.burst.begin();
+        let pause = loop {
+            // Who does not read its answers is not read from.
+            if self.client_backlog(id) > CLIENT_BACKLOG {
+                break Pause::Unread;
+            }
+            let Some(frame) = intake.decoder.poll_frame() else { break Pause::Read };
+            match (self.client_frame(id, &frame), frame) {
+                (Flow::Next, _) | (Flow::Wait, Frame::Oversize(_)) => {}
+                (Flow::Close, _) => break Pause::Close,
+                (Flow::Wait, Frame::Line(line)) => break Pause::Full(line.to_vec()),
+            }
+        };
+        self.end_burst();
+        pause
     }
 
     /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
@@ -171,7 +195,7 @@ impl Hub {
             }
             let id = inner.next_connection;
             inner.next_connection += 1;
-            let outlet = Outlet::new(writer);
+            let outlet = Outlet::new(writer).in_bursts(&hub.0.burst, id);
             let (closed, wake) = (Rc::new(Notify::new()), outlet.wake());
             let hub = hub.clone();
             let flusher = Task::spawn(async move {

@@ -121,9 +121,11 @@ impl Hub {
     }
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
+        self.0.burst.begin();
         while let Some(frame) = intake.decoder.poll_frame() {
             self.server_frame(generation, &frame);
         }
+        self.end_burst();
     }
 
     fn last_frame(&self, generation: u64, intake: &mut Intake) {
