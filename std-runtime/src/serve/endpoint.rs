@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
+use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, StatusCode};
@@ -383,7 +384,9 @@ impl State {
         let stream = Waiting { session, stream: session.open(ids, self.permit(session.key)?)?, put: false };
         let stream = stream.put(&guest, body).await?;
         let ready = poll_fn(|context| stream.stream.lane().borrow_mut().poll_ready(context));
-        let ready = tokio::time::timeout(self.options.pace.legacy_patience, ready).await;
+        let streams = matches!(accepts, Accepts::Stream | Accepts::StreamFirst);
+        let patience = if streams { Duration::ZERO } else { self.options.pace.legacy_patience };
+        let ready = tokio::time::timeout(patience, ready).await;
         if accepts == Accepts::Json && ready.is_err() {
             poll_fn(|context| {
                 let mut lane = stream.stream.lane().borrow_mut();
@@ -401,7 +404,7 @@ impl State {
                 lane.pop();
             }
         }
-        if lane.is_single() && accepts != Accepts::Stream {
+        if lane.is_single() && !streams {
             let message = lane.pop().map(|event| event.message()).unwrap_or_default();
             return Ok(json(200, message));
         }
