@@ -492,6 +492,11 @@ const VALUE_FLAGS: &[&str] = &[
     "--max-results",
     "-m",
     "--since",
+    "--build",
+    "--build-timeout",
+    "--watch",
+    "--drain",
+    "--discovery-wait",
 ];
 
 /// Words that users of other releases may type, and that come later.

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use drowse_runtime::dev::{self, Ended, Options};
+use drowse_runtime::dev::{self, DevError, Ended, Options};
 
 use super::connect::working_directory;
 use super::{Context, Status};
@@ -21,10 +21,17 @@ pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
         cwd: working_directory()?,
         environment: environment(),
         env: wanted.env.into_iter().map(variable).collect::<Result<_, _>>()?,
+        build: wanted.build,
+        build_limit: wanted.build_limit,
+        watch: wanted.watch,
+        drain: wanted.drain,
+        discovery_wait: wanted.discovery_wait,
+        replay_safe: wanted.replay_safe,
         timeout: drowse_core::time::Duration::from_secs(seconds),
     };
-    let ended = dev::run(options).map_err(|error| {
-        Failure::new(Exit::Network, "storage", format!("the proxy cannot be set up: {error}"))
+    let ended = dev::run(options).map_err(|error| match error {
+        DevError::Usage(message) => Failure::usage(message),
+        DevError::Io(_) => Failure::new(Exit::Network, "storage", error.to_string()),
     })?;
     Ok(match ended {
         Ended::BySignal(signal) if signal == signal_hook::consts::SIGINT => Status::Bad(Exit::Interrupted),

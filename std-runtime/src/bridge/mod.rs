@@ -43,7 +43,7 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
-pub use hub::{Hub, HubConfig};
+pub use hub::{DevConfig, Hub, HubConfig, Workshop};
 
 use host::BridgeHost;
 
