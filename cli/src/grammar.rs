@@ -497,6 +497,12 @@ const VALUE_FLAGS: &[&str] = &[
     "--watch",
     "--drain",
     "--discovery-wait",
+    "--http",
+    "--http-path",
+    "--http-bearer-token",
+    "--http-host",
+    "--http-origin",
+    "--http-limit",
 ];
 
 /// Words that users of other releases may type, and that come later.

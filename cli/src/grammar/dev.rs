@@ -34,6 +34,32 @@ pub(super) fn build(command: Command) -> Command {
             None,
             "Put calls again that a restart ended, if their tools only read or are idempotent",
         ))
+        .arg(value("http", None, "[HOST:]PORT", "Serve clients over HTTP, not on stdin and stdout (port 0: any)"))
+        .arg(value("http-path", None, "PATH", "HTTP: the path of the endpoint (/mcp by default)"))
+        .arg(value(
+            "http-bearer-token",
+            None,
+            "TOKEN",
+            "HTTP: the token that each request has to have; needed beyond this machine",
+        ))
+        .arg(
+            value("http-host", None, "NAME", "HTTP: another name by which clients reach it; repeatable")
+                .action(ArgAction::Append),
+        )
+        .arg(
+            value("http-origin", None, "ORIGIN", "HTTP: web pages of this origin may come in; repeatable")
+                .action(ArgAction::Append),
+        )
+        .arg(
+            value(
+                "http-limit",
+                None,
+                "NAME=VALUE",
+                "HTTP: connections, body, sessions, streams, unread, events (numbers), idle, head, body-time, stalled \
+                 (durations); repeatable",
+            )
+            .action(ArgAction::Append),
+        )
         .arg(variables("Set another variable for the server, and never show its value; repeatable"))
         .arg(
             Arg::new("command")

@@ -7,10 +7,12 @@ mod cache;
 mod callers;
 mod deferral;
 mod dev;
+mod guest;
 mod legacy;
 mod life;
 mod logging;
 mod marked;
+mod notices;
 mod questions;
 mod relay;
 mod remote;
@@ -28,9 +30,9 @@ use std::task::Poll;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
-use drowse_core::era::Revision;
+use drowse_core::era::{Era, Revision};
 use drowse_core::framing::Frame;
-use drowse_core::front::{self, Front, Inbound, Rejection};
+use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Allowance, Cause, Key, Slot};
@@ -55,9 +57,11 @@ use crate::wire::{FileSync, Kind};
 use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
+use super::mouth::{About, Mouth};
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
+pub(crate) use guest::{Guest, Offered};
 use legacy::Asks;
 use life::Chronicle;
 use marked::{Marked, OURS};
@@ -226,6 +230,10 @@ struct Payload {
     wanted: Wanted,
     /// The log level that it sets.
     sets_level: Option<Option<Level>>,
+    /// It carries the answers to what its server, a legacy one, refused it for.
+    after_visits: bool,
+    /// What its server asked and its client did not declare.
+    lacks: Option<drowse_core::held::Kind>,
     /// The legacy client that waits for it, and how often the server wanted something of that.
     client: Option<Rc<legacy::Client>>,
     rounds: u16,
@@ -255,36 +263,48 @@ impl Payload {
             asked: (Asked::Nothing, None),
             wanted: Wanted::Nothing,
             sets_level: None,
+            after_visits: false,
+            lacks: None,
             client: None,
             rounds: 0,
             repeatable: false,
         }
     }
 
-    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
-    fn is_kept_for_later(&self) -> bool {
-        let may_ask = self.client.is_some() && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
-        self.method.only_reads()
-            || self.repeatable
-            || may_ask
-            || self.capabilities != ClientCapabilities::default()
+    /// Whether its frame is needed after a server of that era has it.
+    fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
+        let can_be_asked = self.capabilities != ClientCapabilities::default();
+        self.repeatable
+            || answer::is_needed_later(
+                self.method,
+                self.era(),
+                server.map(|revision| revision.era()),
+                can_be_asked,
+            )
+    }
+
+    /// The era of its client.
+    const fn era(&self) -> Era {
+        if self.client.is_some() { Era::Legacy } else { Era::Modern }
     }
 }
 
 struct Connection {
     front: Front,
-    outlet: Outlet,
+    mouth: Mouth,
     closed: Rc<Notify>,
     /// Whose view it is, as a number; whether others may have the same.
     principal: u64,
     named: bool,
     /// The renewals that its caller knows of.
     renewals: u64,
+    /// The most verbose log level that a modern client wanted with a request.
+    level: Option<Level>,
     /// What a legacy client said of itself.
     client: Option<Rc<legacy::Client>>,
     /// Its batches that are not answered.
     batches: Vec<legacy::Batch>,
-    _flusher: Task,
+    _flusher: Option<Task>,
 }
 
 struct Running {
@@ -579,8 +599,9 @@ impl Hub {
                         if payload.connection == OURS {
                             self.tools_listed(inner);
                         }
-                        let cancelled = failure.cause == Cause::Cancelled && payload.client.is_some();
-                        match inner.connections.get_mut(&payload.connection).filter(|_| cancelled) {
+                        let cancelled = failure.cause == Cause::Cancelled;
+                        let connection = inner.connections.get_mut(&payload.connection);
+                        match connection.filter(|one| cancelled && !one.front.answers_cancelled()) {
                             Some(connection) => connection.leave_unanswered(&payload.id),
                             None => {
                                 let id = Some(payload.id.as_slice());
@@ -753,10 +774,11 @@ impl Hub {
                     r#"{{"jsonrpc":"2.0","method":"notifications/drowse/goaway","params":{{"last":{}}}}}"#,
                     connection.front.read_count()
                 );
-                connection.outlet.send(&[goaway.as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[goaway.as_bytes()]);
             }
             // What comes now never ran, and its sender is told by the goodbye, or by the missing hello.
             connection.front.close();
+            connection.mouth.close();
             connection.closed.notify_one();
         }
         if !inner.started {

@@ -12,6 +12,7 @@ mod workshop;
 
 use std::cell::RefCell;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -25,10 +26,13 @@ use drowse_core::server;
 use drowse_core::snapshot;
 use drowse_core::time::Duration;
 use rustix::io::fcntl_dupfd_cloexec;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::bridge::{DevConfig, Hub, HubConfig, stdio};
 use crate::process;
+use crate::serve;
 use crate::sys::suspension::Suspension;
 use crate::wire::MAX_MESSAGE;
 
@@ -73,6 +77,17 @@ pub struct Options {
     pub replay_safe: bool,
     /// What a request may take without an answer or progress.
     pub timeout: Duration,
+    /// Clients come over HTTP, and not on the standard streams.
+    pub http: Option<Http>,
+}
+
+/// Where clients come over HTTP.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// The address to listen at; port 0 is any that is free.
+    pub address: SocketAddr,
+    /// How it is served.
+    pub options: serve::Options,
 }
 
 /// Why the proxy could not be set up.
@@ -97,17 +112,17 @@ pub enum Ended {
 
 /// Serves the client on the standard streams, until that goes or a signal comes; then nothing of the server is left.
 ///
-/// To be called on the main thread: the server is killed when that ends.
+/// To be called on the main thread: the server is killed when that ends. Over HTTP, `listening` is told where.
 ///
 /// # Errors
 /// If the process cannot be made fit to own a server.
-pub fn run(options: Options) -> Result<Ended, DevError> {
+pub fn run(options: Options, listening: impl FnOnce(SocketAddr)) -> Result<Ended, DevError> {
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(options))
+    tokio::task::LocalSet::new().block_on(&runtime, serve_all(options, listening))
 }
 
-async fn serve(options: Options) -> Result<Ended, DevError> {
+async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Result<Ended, DevError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -120,13 +135,23 @@ async fn serve(options: Options) -> Result<Ended, DevError> {
     let shared = Rc::new(RefCell::new(Shared::new(&options)));
     let host = DevHost::new(Rc::clone(&shared), Rc::clone(&log));
     let shop = Shop::new(Rc::clone(&shared), Rc::clone(&log));
+    let http = options.http;
     let hub = Hub::in_the_making(config, dev, Box::new(host), Box::new(shop));
     hub.stand_by();
 
-    let (reader, over) = Watched::new(stdio::reader(another(io::stdin())?)?);
-    let writer = stdio::writer(another(io::stdout())?)?;
-    let client = hub.clone();
-    tokio::task::spawn_local(async move { client.serve_client(reader, writer, Asker::DevProxy).await });
+    let over = match http {
+        None => serve_streams(&hub)?,
+        Some(Http { address, options }) => {
+            let listener = TcpListener::bind(address)
+                .await
+                .map_err(|error| DevError::Usage(format!("--http {address}: {error}")))?;
+            options.check().map_err(|error| DevError::Usage(error.to_string()))?;
+            listening(listener.local_addr()?);
+            let hub = hub.clone();
+            tokio::task::spawn_local(async move { serve::http(&hub, listener, options).await });
+            Rc::new(Notify::new())
+        }
+    };
 
     let mut suspension = Suspension::watch();
     let mut ended = None;
@@ -155,6 +180,15 @@ async fn serve(options: Options) -> Result<Ended, DevError> {
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     let _ = tokio::time::timeout(GOODBYE, log.flushed()).await;
     Ok(ended.unwrap_or(Ended::ByClient))
+}
+
+/// Serves the client on the standard streams. What is given is told when that is over.
+fn serve_streams(hub: &Hub) -> io::Result<Rc<Notify>> {
+    let (reader, over) = Watched::new(stdio::reader(another(io::stdin())?)?);
+    let writer = stdio::writer(another(io::stdout())?)?;
+    let hub = hub.clone();
+    tokio::task::spawn_local(async move { hub.serve_client(reader, writer, Asker::DevProxy).await });
+    Ok(over)
 }
 
 async fn changed(watch: &mut Option<Watch>) {

@@ -249,13 +249,12 @@ impl Inner {
     /// The answer to a request that its client has taken back.
     fn leave_or_refuse(&mut self, waiter: &Waiter) {
         let Some(connection) = self.connections.get_mut(&waiter.connection) else { return };
-        if connection.front.is_legacy() {
-            connection.leave_unanswered(&waiter.id);
-        } else {
-            let failure = Failure { cause: Cause::Cancelled, ran: drowse_core::link::Ran::Unknown };
-            let explained = self.explain(|around| explain::failure(failure, around));
-            self.reply_error(waiter.connection, Some(&waiter.id), explain::CODE, &explained);
+        if !connection.front.answers_cancelled() {
+            return connection.leave_unanswered(&waiter.id);
         }
+        let failure = Failure { cause: Cause::Cancelled, ran: drowse_core::link::Ran::Unknown };
+        let explained = self.explain(|around| explain::failure(failure, around));
+        self.reply_error(waiter.connection, Some(&waiter.id), explain::CODE, &explained);
     }
 
     /// Whether a call may be put twice; the machine is told.
