@@ -72,6 +72,8 @@ use snapshot::Gathered;
 use sync::Syncs;
 use tasks::Pending;
 
+pub use dev::{DevConfig, Workshop};
+
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
 /// Above this backlog the server gets no further requests; they stay queued.
@@ -186,6 +188,8 @@ struct Inner {
     revision: Option<Revision>,
     /// Who asked for the end, and waits for it.
     closers: Vec<(u64, Vec<u8>)>,
+    /// What is more where the server is being written.
+    dev: Option<Box<dev::Dev>>,
     spawn_failure: Option<String>,
     failure: Option<String>,
     stderr: Vec<u8>,
@@ -237,6 +241,8 @@ struct Payload {
     /// The legacy client that waits for it, and how often the server wanted something of that.
     client: Option<Rc<legacy::Client>>,
     rounds: u16,
+    /// It may run twice.
+    repeatable: bool,
 }
 
 impl Payload {
@@ -265,13 +271,20 @@ impl Payload {
             lacks: None,
             client: None,
             rounds: 0,
+            repeatable: false,
         }
     }
 
     /// Whether its frame is needed after a server of that era has it.
     fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
         let can_be_asked = self.capabilities != ClientCapabilities::default();
-        answer::is_needed_later(self.method, self.era(), server.map(|revision| revision.era()), can_be_asked)
+        self.repeatable
+            || answer::is_needed_later(
+                self.method,
+                self.era(),
+                server.map(|revision| revision.era()),
+                can_be_asked,
+            )
     }
 
     /// The era of its client.
@@ -376,6 +389,7 @@ impl Hub {
             handshake: None,
             revision,
             closers: Vec::new(),
+            dev: None,
             spawn_failure: None,
             failure: None,
             stderr: Vec::new(),
@@ -421,6 +435,7 @@ impl Hub {
     pub fn close(&self) {
         self.with(|hub, inner, now| {
             inner.server.close(now);
+            inner.close_dev();
             hub.drive(inner, None);
         });
     }
@@ -485,6 +500,7 @@ impl Hub {
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
+                        inner.dev_timeout(now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -556,7 +572,8 @@ impl Hub {
                 }
                 inner.drive_tasks(now);
                 self.tell_of_snapshot(inner, now);
-                if self.drive_questions(inner, now) | self.drive_asks(inner, now) {
+                if self.drive_questions(inner, now) | self.drive_asks(inner, now) | self.drive_dev(inner, now)
+                {
                     continue;
                 }
                 break;
@@ -601,6 +618,8 @@ impl Hub {
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    let frame = current.and_then(|(of, frame)| (of == key).then_some(frame));
+                    let payload = payload.and_then(|payload| inner.answer_without(payload, failure, frame));
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
                             remote.abandon(wire);
@@ -704,6 +723,7 @@ impl Hub {
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
         let persisted = inner.host.persist(&facts);
+        inner.note_dev(now, record.state);
         inner.chronicle(now, record);
         match persisted {
             Ok(()) => {
@@ -837,6 +857,7 @@ impl Inner {
             self.asks.poll_timeout(),
             self.tasks.poll_timeout(),
             self.gathered.poll_timeout(),
+            self.dev_deadline(),
         ];
         ours.into_iter().chain([server]).flatten().min()
     }
@@ -864,6 +885,7 @@ impl Inner {
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
             detail: None,
+            dev: self.dev.is_some(),
         })
     }
 

@@ -44,8 +44,8 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
+pub use hub::{DevConfig, Hub, HubConfig, Workshop};
 pub(crate) use hub::{Guest, Offered};
-pub use hub::{Hub, HubConfig};
 pub(crate) use mouth::{About, Sink};
 
 use host::BridgeHost;

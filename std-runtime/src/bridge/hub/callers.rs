@@ -77,12 +77,14 @@ impl Hub {
         inner.marked.forget(id, None);
         inner.asks.handle_client_gone(id);
         inner.unlisten(now, id, None);
+        inner.dev_gone(id, None);
         self.drive(inner, None);
     }
 
     /// Forgets a connection.
     pub(super) fn remove_connection(&self, inner: &mut Inner, id: u64) {
-        let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
+        let levels =
+            inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
         if levels {
             inner.apply_levels();
             self.drive(inner, None);
@@ -327,6 +329,7 @@ impl Hub {
                 }
                 inner.unlisten(now, id, Some(wanted));
                 inner.give_up_round(id, wanted);
+                inner.dev_gone(id, Some(wanted));
                 let answers = inner.connections.get(&id).is_some_and(|one| one.front.answers_cancelled());
                 if inner.marked.forget(id, Some(wanted)) && answers {
                     // It was refused, and is not sent again.
@@ -378,6 +381,9 @@ impl Hub {
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        if self.dev_call(inner, now, connection, frame, &operation, &parts) {
+            return Flow::Next;
+        }
         // A modern server has states of its own; a legacy one would run the call again.
         let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
@@ -443,7 +449,9 @@ impl Hub {
                         (ClientCapabilities::of_request(frame, &parts), wanted)
                     }
                 };
+                let repeatable = inner.may_be_repeated(key, operation.method, frame, &parts);
                 let payload = Payload {
+                    repeatable,
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
@@ -473,6 +481,11 @@ impl Hub {
                     connection.front.unread();
                 }
                 return Flow::Wait;
+            }
+            Err(Refusal::Unavailable(_))
+                if inner.refused_without(connection, frame, parts, operation.method) =>
+            {
+                self.drive(inner, None);
             }
             Err(Refusal::Unavailable(why)) => {
                 let explained = inner.explain(|around| explain::unavailable(why, around));
@@ -510,6 +523,9 @@ impl Inner {
         if let Some(key) = &payload.cached_as {
             self.cache.keep(self.server.now(), method, key, line, message);
         }
+        let with_ours = self.with_dev_tools(method, line, message);
+        let reread = with_ours.as_deref().and_then(|line| Some((line, envelope::read(line).ok()?)));
+        let (line, message) = reread.as_ref().map_or((line, message), |(line, message)| (*line, message));
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
         if connection.renewals != self.renewals {

@@ -516,7 +516,8 @@ impl Inner {
         if let Some(handshake) = &self.handshake {
             return Some(handshake.clone());
         }
-        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity)?;
+        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity);
+        let Some(saved) = saved else { return self.unseen() };
         let header = saved.header;
         let version = match header.era.as_str() {
             "modern" => json!({"supportedVersions": [header.protocol_version]}),

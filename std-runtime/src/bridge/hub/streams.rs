@@ -297,7 +297,7 @@ impl Hub {
             }
             Outcome::Progress { key, token } => inner.progress(key, line, token),
             Outcome::Handshake(span) => {
-                inner.handshake = Some(span.of(line).to_vec());
+                inner.handshake = Some(inner.shown(span.of(line)));
                 inner.gathered.handle_handshake(line, span);
             }
             // A server that asks and does not read is not answered for ever.
@@ -325,7 +325,10 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
-            Outcome::Listed(page) => inner.listed(line, page),
+            Outcome::Listed(page) => {
+                inner.learn_tools(line, &page);
+                inner.listed(line, page);
+            }
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
