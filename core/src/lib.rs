@@ -41,6 +41,7 @@ pub mod message;
 pub mod method;
 pub mod negotiate;
 pub mod relay;
+pub mod rest;
 pub mod server;
 #[cfg(feature = "embassy-sync")]
 pub mod shared;

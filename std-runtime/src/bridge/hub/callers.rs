@@ -11,6 +11,8 @@ use crate::wire::RENEWED;
 /// What a connection does next.
 pub(super) enum Flow {
     Next,
+    /// Reads nothing more before all that was said is with the kernel.
+    Greeted,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
     Close,
@@ -60,22 +62,34 @@ impl Hub {
         });
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
-        self.with(|hub, inner, _| {
+        self.with(|hub, inner, now| {
             let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
             if levels {
                 inner.apply_levels();
                 hub.drive(inner, None);
             }
-            hub.rest_if_quiet(inner);
+            inner.rest.handle_left(now);
+            hub.arm(inner);
         });
     }
 
-    /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
-    /// would only need again what the host gives back.
+    /// Something that drowse did of its own is over: the host rests again, if it did before.
     pub(super) fn rest_if_quiet(&self, inner: &Inner) {
-        if !inner.is_quiet() {
-            return;
+        if inner.is_quiet() && !inner.rest.is_ready() {
+            self.rest();
         }
+    }
+
+    /// The time is over for which the host stays ready for the next caller.
+    pub(super) fn rest_in_time(&self, inner: &mut Inner, now: Instant) {
+        if inner.rest.handle_timeout(now, inner.is_quiet()) {
+            self.rest();
+        }
+    }
+
+    /// Lets the host rest if it is quiet. Not at once but after whatever is to be done now, which would only need again
+    /// what the host gives back.
+    fn rest(&self) {
         let hub = self.clone();
         spawn_local(async move {
             tokio::task::yield_now().await;
@@ -93,6 +107,9 @@ impl Hub {
             while let Some(frame) = intake.decoder.poll_frame() {
                 match self.client_frame(id, &frame) {
                     Flow::Next => {}
+                    // What a caller sends along with its hello is only read if the hello is answered: one that hears no
+                    // answer knows that nothing ran.
+                    Flow::Greeted => self.backlog_at_most(id, 0).await,
                     Flow::Close => return,
                     Flow::Wait => {
                         let Frame::Line(line) = frame else { continue };
@@ -125,7 +142,7 @@ impl Hub {
         loop {
             tokio::select! {
                 () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
-                    Flow::Next => return true,
+                    Flow::Next | Flow::Greeted => return true,
                     Flow::Close => return false,
                     Flow::Wait => {}
                 },
@@ -236,6 +253,7 @@ impl Hub {
                     "pid": std::process::id(),
                 }}});
                 connection.outlet.send(&[welcome.to_string().as_bytes()], None);
+                return Flow::Greeted;
             }
             Inbound::Refused => {
                 let refused = json!({"drowse": {"refused": {

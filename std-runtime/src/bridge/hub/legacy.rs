@@ -176,7 +176,7 @@ impl Hub {
             };
             open(inner, &mut |batch| batch.ids.extend(request.map(|request| request.of(item).to_vec())));
             match self.client_line(inner, now, id, item, false) {
-                Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
+                Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {
                     open(inner, &mut |batch| drop(batch.ids.pop()));
