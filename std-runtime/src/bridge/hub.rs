@@ -40,6 +40,7 @@ use drowse_core::logging::{Level, Wanted};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
+use drowse_core::rest::Rest;
 use drowse_core::server::{
     self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError, Transport,
 };
@@ -194,6 +195,8 @@ struct Inner {
     failure: Option<String>,
     stderr: Vec<u8>,
     armed: Option<Instant>,
+    /// When the host gives back what it can have again.
+    rest: Rest,
     started: bool,
     retired: bool,
 }
@@ -394,6 +397,7 @@ impl Hub {
             failure: None,
             stderr: Vec::new(),
             armed: None,
+            rest: Rest::new(),
             started: false,
             retired: false,
         };
@@ -501,6 +505,7 @@ impl Hub {
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
                         inner.dev_timeout(now);
+                        hub.rest_in_time(inner, now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -673,6 +678,11 @@ impl Hub {
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
+        self.arm(inner);
+    }
+
+    /// Sees to it that the timer fires in time.
+    fn arm(&self, inner: &mut Inner) {
         let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
@@ -858,6 +868,7 @@ impl Inner {
             self.tasks.poll_timeout(),
             self.gathered.poll_timeout(),
             self.dev_deadline(),
+            self.rest.poll_timeout(),
         ];
         ours.into_iter().chain([server]).flatten().min()
     }

@@ -12,6 +12,8 @@ use crate::wire::RENEWED;
 /// What a connection does next.
 pub(super) enum Flow {
     Next,
+    /// Reads nothing more before all that was said is with the kernel.
+    Greeted,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
     Close,
@@ -23,6 +25,8 @@ enum Pause {
     Read,
     /// This one waits for a free slot.
     Full(Vec<u8>),
+    /// The hello is being answered.
+    Greeted,
     /// The connection does not read its answers.
     Unread,
     Close,
@@ -58,9 +62,10 @@ impl Hub {
         self.with(|hub, inner, now| hub.caller_gone(inner, now, id));
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
-        self.with(|hub, inner, _| {
+        self.with(|hub, inner, now| {
             hub.remove_connection(inner, id);
-            hub.rest_if_quiet(inner);
+            inner.rest.handle_left(now);
+            hub.arm(inner);
         });
     }
 
@@ -91,12 +96,23 @@ impl Hub {
         }
     }
 
-    /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
-    /// would only need again what the host gives back.
+    /// Something that drowse did of its own is over: the host rests again, if it did before.
     pub(super) fn rest_if_quiet(&self, inner: &Inner) {
-        if !inner.is_quiet() {
-            return;
+        if inner.is_quiet() && !inner.rest.is_ready() {
+            self.rest();
         }
+    }
+
+    /// The time is over for which the host stays ready for the next caller.
+    pub(super) fn rest_in_time(&self, inner: &mut Inner, now: Instant) {
+        if inner.rest.handle_timeout(now, inner.is_quiet()) {
+            self.rest();
+        }
+    }
+
+    /// Lets the host rest if it is quiet. Not at once but after whatever is to be done now, which would only need again
+    /// what the host gives back.
+    fn rest(&self) {
         let hub = self.clone();
         spawn_local(async move {
             tokio::task::yield_now().await;
@@ -122,6 +138,9 @@ impl Hub {
                         return;
                     }
                 }
+                // What a caller sends along with its hello is only read if the hello is answered: one that hears no
+                // answer knows that nothing ran.
+                Pause::Greeted => self.backlog_at_most(id, 0).await,
                 Pause::Unread => self.backlog_at_most(id, CLIENT_BACKLOG).await,
                 Pause::Close => return,
             }
@@ -139,6 +158,7 @@ impl Hub {
             let Some(frame) = intake.decoder.poll_frame() else { break Pause::Read };
             match (self.client_frame(id, &frame), frame) {
                 (Flow::Next, _) | (Flow::Wait, Frame::Oversize(_)) => {}
+                (Flow::Greeted, _) => break Pause::Greeted,
                 (Flow::Close, _) => break Pause::Close,
                 (Flow::Wait, Frame::Line(line)) => break Pause::Full(line.to_vec()),
             }
@@ -159,7 +179,7 @@ impl Hub {
         loop {
             tokio::select! {
                 () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
-                    Flow::Next => return true,
+                    Flow::Next | Flow::Greeted => return true,
                     Flow::Close => return false,
                     Flow::Wait => {}
                 },
@@ -272,6 +292,7 @@ impl Hub {
                     "pid": std::process::id(),
                 }}});
                 connection.mouth.send(About::Nothing, &[welcome.to_string().as_bytes()]);
+                return Flow::Greeted;
             }
             Inbound::Refused => {
                 let refused = json!({"drowse": {"refused": {

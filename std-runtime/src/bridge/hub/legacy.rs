@@ -196,7 +196,7 @@ impl Hub {
                 }
             });
             match self.client_line(inner, now, id, item, false) {
-                Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
+                Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {
                     open(inner, &mut |batch| drop(batch.ids.pop()));
