@@ -26,18 +26,27 @@ mod facade;
 mod front;
 #[allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a target fails by panicking")]
 mod http;
+#[allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a target fails by panicking"
+)]
+mod relay;
 
 /// Takes the bytes of the fuzzer, and panics if what must hold does not.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("envelope", envelope),
     ("exchange", exchange),
     ("framing", framing),
     ("facade", facade),
     ("front", front),
     ("http", http),
+    ("relay", relay),
     ("sse", sse),
 ];
 
@@ -59,6 +68,11 @@ pub fn front(data: &[u8]) {
 /// `data` as a request over HTTP.
 pub fn http(data: &[u8]) {
     http::request(data);
+}
+
+/// `data` as what clients, servers and time do to the relay.
+pub fn relay(data: &[u8]) {
+    relay::orders(data);
 }
 
 /// `data` as one frame: the JSON scan and the envelope agree with `serde_json`, walks of anything end.

@@ -6,11 +6,13 @@
 mod cache;
 mod callers;
 mod deferral;
+mod dev;
 mod guest;
 mod legacy;
 mod life;
 mod logging;
 mod marked;
+mod notices;
 mod questions;
 mod relay;
 mod remote;
@@ -28,9 +30,9 @@ use std::task::Poll;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
-use drowse_core::era::Revision;
+use drowse_core::era::{Era, Revision};
 use drowse_core::framing::Frame;
-use drowse_core::front::{self, Front, Inbound, Rejection};
+use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Allowance, Cause, Key, Slot};
@@ -56,7 +58,7 @@ use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::mouth::{About, Mouth};
-use super::outlet::{Outlet, flush_once};
+use super::outlet::{Burst, Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
 pub(crate) use guest::{Guest, Offered};
@@ -80,6 +82,8 @@ const DRAIN: usize = 512;
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Above this backlog a caller is not read from.
 const CLIENT_BACKLOG: usize = 1 << 20;
+/// Whose outlet it is that the server reads from; connections are known by their numbers.
+const SERVER: u64 = u64::MAX;
 /// How much of the server's stderr is kept for error messages.
 const STDERR_TAIL: usize = 4 << 10;
 
@@ -126,6 +130,8 @@ impl std::fmt::Debug for Hub {
 
 struct Shared {
     inner: RefCell<Inner>,
+    /// What was read in one go is being handled.
+    burst: Rc<Burst>,
     /// The next timeout moved to an earlier time.
     timer: Notify,
     /// A slot became free.
@@ -224,6 +230,10 @@ struct Payload {
     wanted: Wanted,
     /// The log level that it sets.
     sets_level: Option<Option<Level>>,
+    /// It carries the answers to what its server, a legacy one, refused it for.
+    after_visits: bool,
+    /// What its server asked and its client did not declare.
+    lacks: Option<drowse_core::held::Kind>,
     /// The legacy client that waits for it, and how often the server wanted something of that.
     client: Option<Rc<legacy::Client>>,
     rounds: u16,
@@ -251,15 +261,22 @@ impl Payload {
             asked: (Asked::Nothing, None),
             wanted: Wanted::Nothing,
             sets_level: None,
+            after_visits: false,
+            lacks: None,
             client: None,
             rounds: 0,
         }
     }
 
-    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
-    fn is_kept_for_later(&self) -> bool {
-        let may_ask = self.client.is_some() && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
-        self.method.only_reads() || may_ask || self.capabilities != ClientCapabilities::default()
+    /// Whether its frame is needed after a server of that era has it.
+    fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
+        let can_be_asked = self.capabilities != ClientCapabilities::default();
+        answer::is_needed_later(self.method, self.era(), server.map(|revision| revision.era()), can_be_asked)
+    }
+
+    /// The era of its client.
+    const fn era(&self) -> Era {
+        if self.client.is_some() { Era::Legacy } else { Era::Modern }
     }
 }
 
@@ -272,6 +289,8 @@ struct Connection {
     named: bool,
     /// The renewals that its caller knows of.
     renewals: u64,
+    /// The most verbose log level that a modern client wanted with a request.
+    level: Option<Level>,
     /// What a legacy client said of itself.
     client: Option<Rc<legacy::Client>>,
     /// Its batches that are not answered.
@@ -366,6 +385,7 @@ impl Hub {
         };
         Self(Rc::new(Shared {
             inner: RefCell::new(inner),
+            burst: Rc::default(),
             timer: Notify::new(),
             room: Notify::new(),
             retired: Notify::new(),
@@ -501,6 +521,29 @@ impl Hub {
         }
     }
 
+    /// What was read in one go is handled: writes what that gave rise to.
+    fn end_burst(&self) {
+        self.0.burst.end();
+        self.with(|hub, inner, _| {
+            let mut any = false;
+            while let Some(whose) = self.0.burst.poll_gathered() {
+                any = true;
+                let outlet = match whose {
+                    SERVER => inner.running.as_mut().and_then(|running| running.input.as_mut()),
+                    id => inner.connections.get_mut(&id).and_then(|connection| connection.mouth.stream()),
+                };
+                if let Some(outlet) = outlet {
+                    outlet.handle_burst_over();
+                }
+            }
+            if any {
+                // Requests are with the kernel now.
+                inner.set_writable();
+                hub.drive(inner, None);
+            }
+        });
+    }
+
     /// Does what the machine says, until it says no more.
     fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
         loop {
@@ -565,8 +608,9 @@ impl Hub {
                         if payload.connection == OURS {
                             self.tools_listed(inner);
                         }
-                        let cancelled = failure.cause == Cause::Cancelled && payload.client.is_some();
-                        match inner.connections.get_mut(&payload.connection).filter(|_| cancelled) {
+                        let cancelled = failure.cause == Cause::Cancelled;
+                        let connection = inner.connections.get_mut(&payload.connection);
+                        match connection.filter(|one| cancelled && !one.front.answers_cancelled()) {
                             Some(connection) => connection.leave_unanswered(&payload.id),
                             None => {
                                 let id = Some(payload.id.as_slice());
@@ -587,6 +631,10 @@ impl Hub {
                 }
                 Action::CloseInput => {
                     if let Some(running) = &mut inner.running {
+                        if let Some(input) = &mut running.input {
+                            // What it was told just now, it is to read before that.
+                            input.handle_burst_over();
+                        }
                         running.input = None;
                         fault::point("D1-input");
                     }
@@ -686,7 +734,7 @@ impl Hub {
                 inner.server.handle_spawned(now);
             }
             Ok(Backend::Process(Process { input, output, errors, control })) => {
-                let outlet = Outlet::new(input);
+                let outlet = Outlet::new(input).in_bursts(&self.0.burst, SERVER);
                 let (broken, reported) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
                 let flusher =
                     Task::spawn(self.clone().flush_server(generation, outlet.wake(), Rc::clone(&broken)));

@@ -2,7 +2,8 @@
 
 use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
-use drowse_core::era::Era;
+use drowse_core::front::answer::{Answer, Asked};
+use drowse_core::held::Carries;
 use drowse_core::link::{Failure, Ran};
 
 use super::*;
@@ -13,6 +14,17 @@ pub(super) enum Flow {
     Next,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
+    Close,
+}
+
+/// Why no further frame of a connection is handed in.
+enum Pause {
+    /// There is none.
+    Read,
+    /// This one waits for a free slot.
+    Full(Vec<u8>),
+    /// The connection does not read its answers.
+    Unread,
     Close,
 }
 
@@ -70,7 +82,7 @@ impl Hub {
 
     /// Forgets a connection.
     pub(super) fn remove_connection(&self, inner: &mut Inner, id: u64) {
-        let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
+        let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
         if levels {
             inner.apply_levels();
             self.drive(inner, None);
@@ -97,27 +109,40 @@ impl Hub {
     async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
         let mut intake = Intake::new(self.0.limit);
         loop {
-            while let Some(frame) = intake.decoder.poll_frame() {
-                match self.client_frame(id, &frame) {
-                    Flow::Next => {}
-                    Flow::Close => return,
-                    Flow::Wait => {
-                        let Frame::Line(line) = frame else { continue };
-                        let line = line.to_vec();
-                        if !self.wait_for_room(id, &line, &mut intake, reader).await {
-                            return;
-                        }
+            match self.client_frames(id, &mut intake) {
+                Pause::Read => {
+                    if !matches!(intake.read(reader).await, Ok(true)) {
+                        return;
                     }
                 }
-                // Who does not read its answers is not read from.
-                if self.client_backlog(id) > CLIENT_BACKLOG {
-                    self.backlog_at_most(id, CLIENT_BACKLOG).await;
+                Pause::Full(line) => {
+                    if !self.wait_for_room(id, &line, &mut intake, reader).await {
+                        return;
+                    }
                 }
-            }
-            if !matches!(intake.read(reader).await, Ok(true)) {
-                return;
+                Pause::Unread => self.backlog_at_most(id, CLIENT_BACKLOG).await,
+                Pause::Close => return,
             }
         }
+    }
+
+    /// Hands in what was read in one go, as far as that goes without waiting.
+    fn client_frames(&self, id: u64, intake: &mut Intake) -> Pause {
+        self.0.burst.begin();
+        let pause = loop {
+            // Who does not read its answers is not read from.
+            if self.client_backlog(id) > CLIENT_BACKLOG {
+                break Pause::Unread;
+            }
+            let Some(frame) = intake.decoder.poll_frame() else { break Pause::Read };
+            match (self.client_frame(id, &frame), frame) {
+                (Flow::Next, _) | (Flow::Wait, Frame::Oversize(_)) => {}
+                (Flow::Close, _) => break Pause::Close,
+                (Flow::Wait, Frame::Line(line)) => break Pause::Full(line.to_vec()),
+            }
+        };
+        self.end_burst();
+        pause
     }
 
     /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
@@ -170,7 +195,7 @@ impl Hub {
             }
             let id = inner.next_connection;
             inner.next_connection += 1;
-            let outlet = Outlet::new(writer);
+            let outlet = Outlet::new(writer).in_bursts(&hub.0.burst, id);
             let (closed, wake) = (Rc::new(Notify::new()), outlet.wake());
             let hub = hub.clone();
             let flusher = Task::spawn(async move {
@@ -191,6 +216,7 @@ impl Hub {
                 closed: Rc::clone(&closed),
                 named: false,
                 renewals: inner.told,
+                level: None,
                 client: None,
                 batches: Vec::new(),
                 _flusher: Some(flusher),
@@ -301,7 +327,8 @@ impl Hub {
                 }
                 inner.unlisten(now, id, Some(wanted));
                 inner.give_up_round(id, wanted);
-                if inner.marked.forget(id, Some(wanted)) {
+                let answers = inner.connections.get(&id).is_some_and(|one| one.front.answers_cancelled());
+                if inner.marked.forget(id, Some(wanted)) && answers {
                     // It was refused, and is not sent again.
                     let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
                     let explained = inner.explain(|around| explain::failure(failure, around));
@@ -329,6 +356,7 @@ impl Hub {
                 self.drive(inner, None);
                 return flow;
             }
+            Inbound::Progress { token } => self.client_progress(inner, id, frame, token),
             Inbound::Batch { items } => return self.batch(inner, now, id, frame, items),
             Inbound::Ignore => return Flow::Next,
             Inbound::Reject { id: request, rejection } => {
@@ -353,12 +381,27 @@ impl Hub {
         // A modern server has states of its own; a legacy one would run the call again.
         let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
-        if client.is_none() && !is_modern && Questions::is_retry(frame, &parts) {
+        let carries = match client.is_none() && !is_modern {
+            true => Carries::of(frame, operation.method, parts.params),
+            false => Carries::default(),
+        };
+        if carries.state.is_some() {
             self.retry(inner, connection, frame, operation.method, parts, token);
             self.drive(inner, None);
             return Flow::Next;
         }
-        if client.is_some() && is_modern && operation.method == Method::Tasks {
+        if let Some(responses) = carries.responses
+            && !splice::accepts_all(frame, responses)
+        {
+            let text =
+                "the user did not accept what the server requires first, so the request was not put again";
+            let explained = explain::refused(text.to_owned(), "declined");
+            inner.reply_error(connection, Some(parts.id.of(frame)), explain::CODE, &explained);
+            return Flow::Next;
+        }
+        if let Some(revision) = inner.revision
+            && !inner.reaches(connection, operation.method, revision)
+        {
             inner.reply_error(connection, Some(parts.id.of(frame)), -32601, &legacy::no_such_tasks());
             return Flow::Next;
         }
@@ -394,7 +437,11 @@ impl Hub {
                         let level = front.and_then(|front| front.level()).unwrap_or(Level::Info);
                         (client.capabilities, Wanted::From(level))
                     }
-                    None => (ClientCapabilities::of_request(frame, &parts), Wanted::of(frame, &parts)),
+                    None => {
+                        let wanted = Wanted::of(frame, &parts);
+                        inner.wants_log(connection, wanted);
+                        (ClientCapabilities::of_request(frame, &parts), wanted)
+                    }
                 };
                 let payload = Payload {
                     allowance: operation.allowance,
@@ -404,6 +451,7 @@ impl Hub {
                     cached_as,
                     wanted,
                     sets_level,
+                    after_visits: carries.responses.is_some(),
                     client,
                     asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
@@ -413,7 +461,9 @@ impl Hub {
                 // Most requests are with the kernel by now, and need no copy.
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent || payload.is_kept_for_later() || inner.remote.is_some())
+                    && (!payload.sent
+                        || payload.is_kept_for_later(inner.server.revision())
+                        || inner.remote.is_some())
                 {
                     payload.frame = Some(frame.to_vec());
                 }
@@ -472,6 +522,33 @@ impl Inner {
         }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
+        let asked = Asked {
+            method,
+            client: payload.era(),
+            verbatim,
+            capabilities: payload.capabilities,
+            lacks: payload.lacks,
+        };
+        let answer = Answer::of(line, message, revision.era(), &asked);
+        let own_id = payload.id.as_slice();
+        match &answer {
+            Answer::VisitFirst(visit) => {
+                return connection.answer(Some(own_id), &splice::visit_first(own_id, line, visit));
+            }
+            Answer::Missing(kind) => {
+                return connection.answer(Some(own_id), &splice::missing_capability(own_id, *kind));
+            }
+            Answer::Visits(visit) => {
+                visit.ids(line).for_each(|id| self.asks.visits.handle_asked(id, payload.connection));
+            }
+            Answer::Unknown => {
+                let text =
+                    "the server's answer is of a kind that the client's revision does not have".to_owned();
+                let explained = explain::refused(text, "unsupported");
+                return self.reply_error(payload.connection, Some(own_id), explain::CODE, &explained);
+            }
+            Answer::Plain | Answer::Round => {}
+        }
         let rewritten = match &payload.client {
             Some(_) => splice::answer_legacy(line, message, id, method, revision),
             None => splice::answer(line, message, id, method, revision, verbatim),

@@ -38,6 +38,7 @@ impl Hub {
                 closed: Rc::new(Notify::new()),
                 named: name.is_some(),
                 renewals: inner.told,
+                level: None,
                 client: None,
                 batches: Vec::new(),
                 _flusher: None,
