@@ -165,7 +165,7 @@ fn the_end_of_all() {
             slow.modern(
                 &json!(1),
                 "tools/call",
-                json!({"name": "slow", "arguments": {"seconds": 0.3, "tag": "s"}}),
+                json!({"name": "slow", "arguments": {"seconds": 30, "tag": "s"}}),
             )
             .await;
             endpoint.stage.until(|stage| stage.runs("s") == 1).await;

@@ -82,7 +82,8 @@ impl Hub {
 
     /// Forgets a connection.
     pub(super) fn remove_connection(&self, inner: &mut Inner, id: u64) {
-        let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
+        let levels =
+            inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
         if levels {
             inner.apply_levels();
             self.drive(inner, None);
