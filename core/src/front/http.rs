@@ -18,10 +18,10 @@ pub mod refusal;
 pub mod sessions;
 
 #[cfg(test)]
-#[expect(clippy::std_instead_of_alloc, clippy::indexing_slicing, reason = "tests run on a host")]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod properties;
 #[cfg(test)]
-#[expect(clippy::std_instead_of_alloc, clippy::indexing_slicing, reason = "tests run on a host")]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod tests;
 
 pub use self::gate::Gate;
@@ -52,7 +52,7 @@ impl Headers for [(&str, &[u8])] {
 }
 
 /// The value of a header that comes once at most, without the blanks around it.
-fn single<'h>(headers: &'h (impl Headers + ?Sized), header: Header) -> Result<Option<&'h [u8]>, Refusal> {
+fn single(headers: &(impl Headers + ?Sized), header: Header) -> Result<Option<&[u8]>, Refusal> {
     let mut values = headers.all(header.name());
     match (values.next(), values.next()) {
         (first, None) => Ok(first.map(<[u8]>::trim_ascii)),

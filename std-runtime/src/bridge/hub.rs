@@ -846,7 +846,8 @@ impl Hub {
             };
             inner.host.started(Err(&failure));
         }
-        self.0.retired.notify_one();
+        // The endpoint over HTTP waits for it, too.
+        self.0.retired.notify_waiters();
     }
 }
 

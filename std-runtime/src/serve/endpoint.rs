@@ -523,6 +523,11 @@ async fn nowhere() -> Result<Response, Infallible> {
 }
 
 /// What a connection that is one too many is told.
-pub(super) const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-    retry-after: 1\r\nconnection: close\r\ncontent-length: 97\r\n\r\n\
-    {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"too many connections: try again later\"}}";
+pub(super) fn too_many() -> String {
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"too many connections: try again later"}}"#;
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}

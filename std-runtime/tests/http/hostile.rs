@@ -183,6 +183,35 @@ fn a_session_whose_client_never_reads_is_bounded() {
 }
 
 #[test]
+fn who_was_slow_to_listen_hears_again() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-11-25").await;
+        let uri = format!("a:{}", "x".repeat(20_000));
+        let subscribe =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
+        let (head, mut client) = endpoint.say(&session, subscribe).await;
+        assert!(head.status == 200);
+        client.write(b"").await;
+        while endpoint.stage.process().subscriptions().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Nobody reads: what is told gathers to a bound, and no more.
+        for _ in 0..20 {
+            endpoint.stage.process().update(&uri);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let (_, mut stream) = endpoint.listen(&session, None).await;
+        let mut told = 0;
+        while let Ok(event) = tokio::time::timeout(Duration::from_millis(300), stream.event()).await {
+            told += usize::from(event.unwrap().data.as_deref() != Some(""));
+        }
+        assert!((1..=8).contains(&told), "{told}");
+        endpoint.stage.process().update(&uri);
+        assert_eq!(stream.event().await.unwrap().message()["params"]["uri"], uri);
+    });
+}
+
+#[test]
 fn many_clients_at_once() {
     plain(async |endpoint| {
         let mut all = tokio::task::JoinSet::new();

@@ -84,6 +84,11 @@ impl Guest {
         inner.connections.get(&self.id).and_then(|connection| connection.front.legacy())
     }
 
+    /// Its client has read what waited for it.
+    pub(crate) fn eased(&self) {
+        self.hub.eased(self.id);
+    }
+
     /// All that was asked is answered.
     pub(crate) fn settle(&self) {
         self.open.set(false);
