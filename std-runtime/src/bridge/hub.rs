@@ -617,6 +617,9 @@ impl Hub {
                 Action::Terminate | Action::Kill if inner.remote.is_some() => {
                     if let Some(remote) = &mut inner.remote {
                         remote.abort();
+                        if let (Some(keeper), true) = (&remote.keeper, matches!(action, Action::Kill)) {
+                            keeper.kill();
+                        }
                     }
                     self.remote_ended(inner);
                 }
@@ -682,7 +685,7 @@ impl Hub {
         let facts = Facts {
             record,
             now: now.as_millis(),
-            server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
+            server_pid: inner.server_pid(),
             // An era that did not hold is not remembered.
             revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),
             crashes: crashes.times().iter().map(|at| at.as_millis()).collect(),
@@ -719,6 +722,13 @@ impl Hub {
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));
+                inner.server.handle_spawned(now);
+            }
+            Ok(Backend::Served(process, client)) => {
+                let mut remote = Remote::new(client, generation);
+                remote.keeper = Some(Rc::clone(&process.control));
+                inner.remote = Some(remote);
+                self.watch_keeper(generation, process);
                 inner.server.handle_spawned(now);
             }
             Ok(Backend::Process(Process { input, output, errors, control })) => {
@@ -869,7 +879,8 @@ impl Inner {
     fn stderr_tail(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stderr);
         let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+        let shown = || self.without_secrets(text);
+        (!text.is_empty()).then(shown)
     }
 
     fn status(&self, now: Instant) -> serde_json::Value {
