@@ -724,11 +724,12 @@ impl Hub {
                 inner.remote = Some(Remote::new(client, generation));
                 inner.server.handle_spawned(now);
             }
-            Ok(Backend::Served(process, client)) => {
+            Ok(Backend::Served(Process { input, output, errors, control }, client)) => {
                 let mut remote = Remote::new(client, generation);
-                remote.keeper = Some(Rc::clone(&process.control));
+                remote.keeper = Some(Rc::clone(&control));
+                remote.input = Some(input);
                 inner.remote = Some(remote);
-                self.watch_keeper(generation, process);
+                self.watch_keeper(generation, output, errors, control);
                 inner.server.handle_spawned(now);
             }
             Ok(Backend::Process(Process { input, output, errors, control })) => {

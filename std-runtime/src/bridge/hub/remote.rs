@@ -52,6 +52,8 @@ pub(super) struct Remote {
     /// The process that serves there, if it is one of ours; once it is being ended, its end is awaited.
     pub(super) keeper: Option<Rc<dyn Control>>,
     ending: bool,
+    /// Its input, which says nothing: its end would be a wish that it ends.
+    pub(super) input: Option<Box<dyn AsyncWrite + Unpin>>,
     /// No new exchange is wanted; when the last one ends, the generation is over.
     closing: bool,
 }
@@ -70,6 +72,7 @@ impl Remote {
             next: 0,
             keeper: None,
             ending: false,
+            input: None,
             closing: false,
         }
     }
@@ -238,6 +241,7 @@ impl Hub {
         if let Some(remote) = inner.remote.as_mut().filter(|remote| remote.is_over()) {
             if let Some(keeper) = &remote.keeper {
                 if !std::mem::replace(&mut remote.ending, true) {
+                    remote.input = None;
                     self.end_keeper(remote.generation, Rc::clone(keeper));
                 }
                 return;

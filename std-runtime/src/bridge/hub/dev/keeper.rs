@@ -9,10 +9,13 @@ const GRACE: Duration = Duration::from_secs(1);
 
 impl Hub {
     /// Takes what it writes, and notices its end.
-    pub(in super::super) fn watch_keeper(&self, generation: u64, process: Process) {
-        let Process { input, output, errors, control } = process;
-        // It is asked at its URL.
-        drop(input);
+    pub(in super::super) fn watch_keeper(
+        &self,
+        generation: u64,
+        output: Box<dyn AsyncRead + Unpin>,
+        errors: Option<Box<dyn AsyncRead + Unpin>>,
+        control: Rc<dyn Control>,
+    ) {
         for stream in [Some(output), errors].into_iter().flatten() {
             let hub = self.clone();
             spawn_local(async move { hub.log_stream(stream).await });
