@@ -497,6 +497,7 @@ const VALUE_FLAGS: &[&str] = &[
     "--watch",
     "--drain",
     "--discovery-wait",
+    "--backend-url",
     "--http",
     "--http-path",
     "--http-bearer-token",

@@ -34,6 +34,7 @@ pub(super) fn build(command: Command) -> Command {
             None,
             "Put calls again that a restart ended, if their tools only read or are idempotent",
         ))
+        .arg(value("backend-url", None, "URL", "Where the command serves, if it is an HTTP server"))
         .arg(value("http", None, "[HOST:]PORT", "Serve clients over HTTP, not on stdin and stdout (port 0: any)"))
         .arg(value("http-path", None, "PATH", "HTTP: the path of the endpoint (/mcp by default)"))
         .arg(value(

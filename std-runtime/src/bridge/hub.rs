@@ -650,6 +650,9 @@ impl Hub {
                 Action::Terminate | Action::Kill if inner.remote.is_some() => {
                     if let Some(remote) = &mut inner.remote {
                         remote.abort();
+                        if let (Some(keeper), true) = (&remote.keeper, matches!(action, Action::Kill)) {
+                            keeper.kill();
+                        }
                     }
                     self.remote_ended(inner);
                 }
@@ -724,7 +727,7 @@ impl Hub {
         let facts = Facts {
             record,
             now: now.as_millis(),
-            server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
+            server_pid: inner.server_pid(),
             // An era that did not hold is not remembered.
             revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),
             crashes: crashes.times().iter().map(|at| at.as_millis()).collect(),
@@ -761,6 +764,14 @@ impl Hub {
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));
+                inner.server.handle_spawned(now);
+            }
+            Ok(Backend::Served(Process { input, output, errors, control }, client)) => {
+                let mut remote = Remote::new(client, generation);
+                remote.keeper = Some(Rc::clone(&control));
+                remote.input = Some(input);
+                inner.remote = Some(remote);
+                self.watch_keeper(generation, output, errors, control);
                 inner.server.handle_spawned(now);
             }
             Ok(Backend::Process(Process { input, output, errors, control })) => {
@@ -913,7 +924,8 @@ impl Inner {
     fn stderr_tail(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stderr);
         let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+        let shown = || self.without_secrets(text);
+        (!text.is_empty()).then(shown)
     }
 
     fn status(&self, now: Instant) -> serde_json::Value {

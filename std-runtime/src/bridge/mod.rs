@@ -50,6 +50,19 @@ pub(crate) use mouth::{About, Sink};
 
 use host::BridgeHost;
 
+/// A client for a server on this machine, which needs no proxies and no credentials.
+pub(crate) fn local_client(url: &str) -> Result<std::rc::Rc<dyn Client>, String> {
+    let remote = crate::wire::Remote {
+        url: url.to_owned(),
+        headers: Vec::new(),
+        insecure: false,
+        cacert: None,
+        proxy: None,
+    };
+    let client = client::HttpClient::new(&remote, &[], Duration::from_secs(5))?;
+    Ok(std::rc::Rc::new(client))
+}
+
 /// How many requests may be under way at once; more wait on their connections.
 const SLOTS: usize = 256;
 /// How long connections may take to read the goodbye.

@@ -9,6 +9,7 @@ use crate::process::{self, Launch};
 use crate::snapshot::Snapshot;
 
 use super::log::Log;
+use super::port;
 use super::workshop::Shared;
 
 pub(super) struct DevHost {
@@ -33,6 +34,7 @@ impl Host for DevHost {
         self.log.server_gone();
         let mut shared = self.shared.borrow_mut();
         shared.made_of = shared.fingerprint();
+        let client = shared.url.as_deref().map(port::reserve).transpose()?;
         let launch = Launch {
             command: shared.command.first().cloned().unwrap_or_default(),
             args: shared.command.get(1..).unwrap_or_default().to_vec(),
@@ -41,7 +43,11 @@ impl Host for DevHost {
             marker: process::new_marker(),
         };
         let tree = process::launch(&launch).map_err(|error| error.to_string())?;
-        Ok(Backend::Process(Process::of(tree)))
+        let process = Process::of(tree);
+        Ok(match client {
+            Some(client) => Backend::Served(process, client),
+            None => Backend::Process(process),
+        })
     }
 
     fn server_errors(&mut self, bytes: &[u8]) {

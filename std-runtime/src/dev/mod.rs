@@ -6,6 +6,7 @@
 mod files;
 mod host;
 mod log;
+mod port;
 mod stream;
 mod watch;
 mod workshop;
@@ -22,6 +23,7 @@ use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::dev;
 use drowse_core::lifecycle;
 use drowse_core::link::Allowance;
+use drowse_core::negotiate::Limits;
 use drowse_core::server;
 use drowse_core::snapshot;
 use drowse_core::time::Duration;
@@ -77,6 +79,8 @@ pub struct Options {
     pub replay_safe: bool,
     /// What a request may take without an answer or progress.
     pub timeout: Duration,
+    /// Where the server serves, if it does so over HTTP and not on its standard streams.
+    pub backend_url: Option<String>,
     /// Clients come over HTTP, and not on the standard streams.
     pub http: Option<Http>,
 }
@@ -131,6 +135,9 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
         [] => None,
         patterns => Some(Watch::new(&options.cwd, patterns).map_err(DevError::Usage)?),
     };
+    if let Some(url) = &options.backend_url {
+        port::check(url).map_err(DevError::Usage)?;
+    }
     let (config, dev) = (hub_config(&options), dev_config(&options));
     let shared = Rc::new(RefCell::new(Shared::new(&options)));
     let host = DevHost::new(Rc::clone(&shared), Rc::clone(&log));
@@ -230,6 +237,15 @@ fn hub_config(options: &Options) -> HubConfig {
                 total: server::Config::default().allowance.total.max(options.timeout),
             },
             snapshot: Some(snapshot::Limits::default()),
+            transport: match options.backend_url {
+                Some(_) => server::Transport::Http,
+                None => server::Transport::Stream,
+            },
+            limits: Limits {
+                // Over HTTP silence says nothing of the era.
+                hedge: Limits::default().hedge.filter(|_| options.backend_url.is_none()),
+                ..Limits::default()
+            },
             ..server::Config::default()
         },
         slots: SLOTS,

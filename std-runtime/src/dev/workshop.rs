@@ -36,6 +36,7 @@ pub(super) struct Shared {
     /// Its program and arguments.
     pub(super) command: Vec<String>,
     pub(super) cwd: PathBuf,
+    pub(super) url: Option<String>,
     build: Option<String>,
     watched: Vec<String>,
     running: Option<TreeControl>,
@@ -76,6 +77,7 @@ impl Shared {
             made_of: None,
             command,
             cwd: options.cwd.clone(),
+            url: options.backend_url.clone(),
             build: options.build.clone(),
             watched: options.watch.clone(),
             running: None,
@@ -194,6 +196,9 @@ impl Workshop for Shop {
     fn describe(&self, status: &mut Map<String, Value>) {
         let shared = self.shared.borrow();
         status.insert("command".into(), json!(shared.command));
+        if let Some(url) = &shared.url {
+            status.insert("url".into(), json!(url));
+        }
         let names: Vec<&str> = shared.env.iter().map(|(name, _)| name.as_str()).collect();
         status.insert("env".into(), json!(names));
         if let Some(build) = &shared.build {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::*;
 
 mod answers;
+mod keeper;
 mod lists;
 
 /// What a server is shown to have that has not said so yet: all that can be carried, since a restart may bring it.
@@ -114,6 +115,9 @@ impl Hub {
         self.with(|_, inner, _| {
             if let Some(running) = &inner.running {
                 running.control.kill();
+            }
+            if let Some(keeper) = inner.remote.as_ref().and_then(|remote| remote.keeper.as_ref()) {
+                keeper.kill();
             }
         });
     }
@@ -316,6 +320,11 @@ impl Inner {
             serde_json::to_vec(&described).ok()
         });
         changed.unwrap_or_else(|| handshake.to_vec())
+    }
+
+    /// The same text without what may not be shown.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        self.dev.as_ref().map_or_else(|| text.to_owned(), |dev| dev.workshop.redacted(text))
     }
 
     /// What is shown of a server that never ran.

@@ -51,6 +51,11 @@ pub(super) struct Remote {
     /// The id on the wire of drowse's own last question whether the server lives.
     keepalive: Option<u64>,
     next: u64,
+    /// The process that serves there, if it is one of ours; once it is being ended, its end is awaited.
+    pub(super) keeper: Option<Rc<dyn Control>>,
+    ending: bool,
+    /// Its input, which says nothing: its end would be a wish that it ends.
+    pub(super) input: Option<Box<dyn AsyncWrite + Unpin>>,
     /// No new exchange is wanted; when the last one ends, the generation is over.
     closing: bool,
 }
@@ -69,12 +74,20 @@ impl Remote {
             streams: Vec::new(),
             keepalive: None,
             next: 0,
+            keeper: None,
+            ending: false,
+            input: None,
             closing: false,
         }
     }
 
     fn link(&self, era: Option<Era>) -> exchange::Link {
         exchange::Link { era, session: self.session.is_some(), old: self.endpoint.is_some() }
+    }
+
+    /// Of which generation it is.
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn is_over(&self) -> bool {
@@ -229,7 +242,14 @@ impl Hub {
 
     /// Tells the machine that nothing is under way any more.
     pub(super) fn remote_ended(&self, inner: &mut Inner) {
-        if inner.remote.as_ref().is_some_and(Remote::is_over) {
+        if let Some(remote) = inner.remote.as_mut().filter(|remote| remote.is_over()) {
+            if let Some(keeper) = &remote.keeper {
+                if !std::mem::replace(&mut remote.ending, true) {
+                    remote.input = None;
+                    self.end_keeper(remote.generation, Rc::clone(keeper));
+                }
+                return;
+            }
             inner.remote = None;
             let now = self.now();
             inner.server.handle_tree_gone(now);

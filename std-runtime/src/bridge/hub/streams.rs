@@ -87,11 +87,7 @@ impl Hub {
                 let by_itself =
                     state.is_awake() || (inner.server.is_stopping() && state == PublicState::Crashed);
                 if by_itself {
-                    let how = match exit {
-                        Exit::Status(status) => format!("exit status {status}"),
-                        Exit::Signal(signal) => format!("signal {signal}"),
-                    };
-                    let text = format!("the server ended by itself ({how})");
+                    let text = how_it_ended(exit);
                     inner.host.note(&text);
                     inner.failure = Some(text);
                 }
@@ -390,6 +386,14 @@ fn payload_sent(inner: &mut Inner, key: Key) {
     inner.server.handle_sent(key);
     if let Some(Some(payload)) = inner.payloads.get_mut(key.index()) {
         payload.sent = true;
+    }
+}
+
+/// That a server ended by itself, for people.
+pub(super) fn how_it_ended(exit: Exit) -> String {
+    match exit {
+        Exit::Status(status) => format!("the server ended by itself (exit status {status})"),
+        Exit::Signal(signal) => format!("the server ended by itself (signal {signal})"),
     }
 }
 

@@ -165,7 +165,7 @@ impl Inner {
         };
         let took = now.since(waiter.since).as_millis() as u64;
         let generation = self.server.lifecycle().generation();
-        let pid = self.running.as_ref().and_then(|running| running.control.pid());
+        let pid = self.server_pid();
         let mut structured = json!({"outcome": verdict.name(), "tookMs": took, "generation": generation});
         let seconds = now.since(waiter.since).as_secs_f64();
         let mut text = match verdict {
@@ -246,7 +246,7 @@ impl Inner {
             (lifecycle.public_state(), lifecycle.generation(), lifecycle.in_flight());
         let retry_at = lifecycle.crashes().retry_at().filter(|at| *at > now);
         let (breaker, stopping) = (lifecycle.crashes().is_open(), self.server.is_stopping());
-        let pid = self.running.as_ref().and_then(|running| running.control.pid());
+        let pid = self.server_pid();
         let stderr = self.stderr_tail();
         let subscriptions = json!(self.listeners.wanted());
         let Some(dev) = &self.dev else { return Answer::error("no dev proxy", "unsupported") };
