@@ -131,8 +131,8 @@ impl Play<'_> {
         self.stage.answer_by_hand(true);
         let lines = self.stage.lines();
         self.heard = lines.len();
-        let streams = lines.iter().filter(|line| line.contains("subscriptions/listen"));
-        if let Some(stream) = streams.last().and_then(|line| serde_json::from_str::<Value>(line).ok()) {
+        let mut streams = lines.iter().rev().filter(|line| line.contains("subscriptions/listen"));
+        if let Some(stream) = streams.next().and_then(|line| serde_json::from_str::<Value>(line).ok()) {
             self.named.insert("stream".to_owned(), stream["id"].to_string());
         }
     }

@@ -436,11 +436,8 @@ fn undeclared() -> Vec<Row> {
     };
     // Outside any call nobody can be asked.
     let nobody = |answer: &str, question: &Question| {
-        format!(
-            "S> {}\nS< {}",
-            request("1", question.method, question.params),
-            format!(r#"{{"jsonrpc":"2.0","id":1,{answer}}}"#)
-        )
+        let asks = request("1", question.method, question.params);
+        format!("S> {asks}\nS< {{\"jsonrpc\":\"2.0\",\"id\":1,{answer}}}")
     };
     let cancelled = r#""result":{"action":"cancel"}"#;
     let silent = r#""error":{"code":-1,"message":"nobody answered"}"#;
@@ -808,7 +805,7 @@ fn taken_back() -> Vec<Row> {
 /// A result of a kind that the other era does not have.
 fn unknown_result() -> Row {
     let of = |id: &str| response(id, r#"{"resultType":"task","taskId":"7","status":"working"}"#);
-    let told = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-31000,"message":"the server's answer is of a kind that the client's revision does not have","data":{"drowse":{"kind":"unsupported","ran":"no"}}}}"#;
+    let told = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-31000,"message":"the server's answer is of a kind that the client's revision does not have","data":{"drowse":{"kind":"unsupported","ran":"unknown"}}}}"#;
     let cell =
         |client, server, told: String| format!("{}\nS> {}\nC< {told}", call(client, server, ""), of("<w>"));
     Row::new(
