@@ -10,6 +10,7 @@ use drowse_core::front::round::{self, Round, Sort};
 use drowse_core::front::visits::{self, Visits};
 use drowse_core::front::{self, Front};
 use drowse_core::held::Carries;
+use drowse_core::link::Key;
 use drowse_core::message::Writer;
 use drowse_core::method::Method;
 use drowse_core::notification::Notification;
@@ -122,6 +123,10 @@ fn questions(bytes: &[u8]) {
         board::checksum(
             u64::from(asking.subject(key).is_some()) + u64::from(asking.handle_answer(key, place)),
         );
+    }
+    if let Some(call) = Key::from_wire(board::now()) {
+        board::checksum(u64::from(asking.is_asked_for(call)));
+        asking.handle_call_over(call);
     }
     asking.handle_over(group);
     asking.handle_client_gone(2);
