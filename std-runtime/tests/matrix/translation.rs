@@ -27,7 +27,9 @@ use drowse_core::held::Kind;
 use drowse_core::method::Method;
 use drowse_core::notification::Notification;
 
-use crate::bridge::Peer;
+use serde_json::json;
+
+use crate::bridge::{Caller, Peer, Script, Stage, play, sleepy};
 
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,4 +169,31 @@ fn everything_has_a_row_and_every_row_its_cells() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count, "two rows of one name");
+}
+
+/// Before any run all that the front can carry is shown, and after one what the server said then, in the client's terms.
+#[test]
+fn what_is_shown_is_everything_and_then_what_the_last_run_had() {
+    for era in [Era::Legacy, Era::Modern] {
+        play(async || {
+            let stage = Stage::new(Script::of(era));
+            let everything = json!({"tools": {"listChanged": true}, "completions": {}, "logging": {},
+                "resources": {"subscribe": true, "listChanged": true}, "prompts": {"listChanged": true}});
+            let had = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+            for shown in [everything, had] {
+                let starts = stage.starts();
+                let hub = stage.proxy(sleepy());
+                let (_, told) = Caller::legacy(&hub, "2025-11-25", json!({})).await;
+                assert_eq!(told["capabilities"], shown);
+                let mut modern = Caller::of_proxy(&hub);
+                let discovered = modern.ask("server/discover", json!({})).await;
+                assert_eq!(discovered["result"]["capabilities"], shown);
+                assert_eq!(stage.starts(), starts);
+                if starts == 0 {
+                    let _run = stage.bridge(sleepy());
+                    stage.saved().await;
+                }
+            }
+        });
+    }
 }
