@@ -9,13 +9,14 @@
 //!   notification of a subscription on that of its own, and anything else on that of the last request.
 //! - `p< …`, `p> …`, `h< …`, `h> …`: the same of a server that is a process, or behind a URL. `closed` is a request over
 //!   HTTP that was broken off.
-//! - `~wait` and seconds; `~exit`: the server ends, and answers by itself until the line `~hand`.
+//! - `~wait` and seconds.
 //!
 //! `<name>` stands for some text that is the same wherever the name stands. `@OLD` are the members of `_meta` that a
 //! modern server is told of a legacy client, `@NEW` those that a modern client sends; `<stream>` is the id of the stream
 //! that drowse opened before.
 
 mod driver;
+mod interactions;
 mod questions;
 mod requests;
 mod server;
@@ -98,6 +99,7 @@ fn rows() -> Vec<Row> {
     rows.extend(sessions::rows());
     rows.extend(server::rows());
     rows.extend(questions::rows());
+    rows.extend(interactions::rows());
     rows
 }
 
