@@ -5,7 +5,7 @@ use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::envelope::{self, Message};
 use drowse_core::era::{Era, Revision};
 use drowse_core::front::answer::{Answer, Asked};
-use drowse_core::front::round::{self, Round, Wanted};
+use drowse_core::front::round::{self, Round, Sort, Wanted};
 use drowse_core::front::{Front, Inbound};
 use drowse_core::held::Kind;
 use drowse_core::json;
@@ -179,13 +179,14 @@ fn answered(
                 );
                 continue;
             }
-            Answer::Round => {
-                let Message::Response { result, .. } = message else { panic!("an error wants nothing") };
-                rounds(request, parts, said, result);
-                continue;
-            }
-            Answer::Unknown => assert_eq!((client, server.era()), (Era::Legacy, Era::Modern)),
             Answer::Plain | Answer::Visits(_) => {}
+        }
+        if let Message::Response { result, .. } = message
+            && (client, server.era()) == (Era::Legacy, Era::Modern)
+            && Sort::of(said, result) == Sort::InputRequired
+        {
+            rounds(request, parts, said, result);
+            continue;
         }
         let pieces = match client {
             Era::Legacy => splice::answer_legacy(said, &message, whole, method, server),

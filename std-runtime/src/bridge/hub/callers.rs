@@ -578,13 +578,7 @@ impl Inner {
             Answer::Visits(visit) => {
                 visit.ids(line).for_each(|id| self.asks.visits.handle_asked(id, payload.connection));
             }
-            Answer::Unknown => {
-                let text =
-                    "the server's answer is of a kind that the client's revision does not have".to_owned();
-                let explained = explain::refused(text, "unsupported");
-                return self.reply_error(payload.connection, Some(own_id), explain::CODE, &explained);
-            }
-            Answer::Plain | Answer::Round => {}
+            Answer::Plain => {}
         }
         let rewritten = match &payload.client {
             Some(_) => splice::answer_legacy(line, message, id, method, revision),

@@ -62,6 +62,14 @@ pub(super) fn no_such_tasks() -> Explained {
     explain::refused(text, "unsupported")
 }
 
+/// What a client is told whose server answers what the client's era has no word for.
+pub(super) fn no_such_result() -> Explained {
+    let text = "the server's answer is of a kind that the client's revision does not have".to_owned();
+    let mut explained = explain::refused(text, "unsupported");
+    explained.data = r#"{"drowse":{"kind":"unsupported","ran":"unknown"}}"#.to_owned();
+    explained
+}
+
 /// What clients are asked.
 pub(super) struct Asks {
     asking: Asking<Box<[asking::Slot]>>,

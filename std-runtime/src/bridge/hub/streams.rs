@@ -276,13 +276,19 @@ impl Hub {
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
-                    let modern = revision.era() == Era::Modern;
-                    if let Message::Response { result, .. } = message
-                        && modern
-                        && payload.client.is_some()
-                        && Sort::of(line, result) == Sort::InputRequired
-                    {
+                    let sort = match message {
+                        Message::Response { result, .. }
+                            if revision.era() == Era::Modern && payload.client.is_some() =>
+                        {
+                            (Sort::of(line, result), result)
+                        }
+                        _ => (Sort::Complete, Span::default()),
+                    };
+                    if let (Sort::InputRequired, result) = sort {
                         self.begin_round(inner, now, payload, line, result);
+                    } else if let (Sort::Unknown, _) = sort {
+                        let explained = legacy::no_such_result();
+                        inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
                         self.deliver_remote(inner, payload, line, &message, revision);
                     } else {
