@@ -2,7 +2,7 @@
 //!
 //! A line of the list is ``- `id` What holds.``; below it stand lines `  - path/of/a/file.rs: test, test`. A test is a
 //! function with `#[test]` or `#[tokio::test]`, also in `proptest!`, or a row of a macro that makes such functions; of a
-//! table of rows (a directory beside a file with tests) it is a row's name in quotes. `  - pending: …` says what is not
+//! table of rows (a directory beside a file with tests) it is a row's name in quotes, and of `.ci/run` a step. `  - pending: …` says what is not
 //! proved. Whoever has no test, or one that does not exist, must stand in `tests/behaviours-pending.txt`, and nobody
 //! else.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
@@ -10,6 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+
+/// What runs the tests that are no functions.
+const CI: &str = ".ci/run";
 
 #[derive(Debug, Default, PartialEq)]
 struct Behaviour {
@@ -62,6 +65,7 @@ impl Sources {
         for folder in ["core", "std-runtime", "cli", "tests", "fuzz"] {
             collect(top, &top.join(folder), &mut files);
         }
+        files.insert(CI.to_owned(), fs::read_to_string(top.join(CI)).unwrap());
         Self(files)
     }
 
@@ -81,10 +85,14 @@ impl Sources {
 
     fn has(&self, macros: &BTreeSet<&str>, file: &str, test: &str) -> bool {
         let Some(text) = self.0.get(file) else { return false };
+        if file == CI {
+            return text.contains(&format!("\n{test}() {{"));
+        }
         if let Some(row) = test.strip_prefix('"').and_then(|test| test.strip_suffix('"')) {
             let beside = file.rsplit_once('/').map(|(directory, _)| format!("{directory}.rs"));
             let beside = beside.and_then(|beside| self.0.get(&beside));
-            return beside.is_some_and(|beside| beside.contains("#[test]")) && text.contains(&format!("\"{row}\""));
+            return beside.is_some_and(|beside| beside.contains("#[test]"))
+                && text.contains(&format!("\"{row}\""));
         }
         let is_function = occurrences(text, &format!("fn {test}(")).any(|(at, _)| is_test(&text[..at]));
         is_function || macros.iter().any(|name| is_row(text, name, test))
@@ -106,7 +114,10 @@ fn collect(top: &Path, directory: &Path, files: &mut BTreeMap<String, String>) {
 }
 
 fn occurrences<'t>(text: &'t str, what: &str) -> impl Iterator<Item = (usize, &'t str)> {
-    text.match_indices(what).map(|(at, found)| (at, &text[at + found.len()..])).collect::<Vec<_>>().into_iter()
+    text.match_indices(what)
+        .map(|(at, found)| (at, &text[at + found.len()..]))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 fn word(text: &str) -> &str {
@@ -165,15 +176,18 @@ fn faults(list: &str, pending: &str, sources: &Sources) -> Vec<String> {
     let mut faults = Vec::new();
     for Behaviour { id, tests, pending: is_pending, .. } in &behaviours {
         let missing = tests.iter().filter(|(file, test)| !sources.has(&macros, file, test));
-        let mut open: Vec<String> =
-            missing.map(|(file, test)| format!("{id} names a test that does not exist: {file}: {test}")).collect();
+        let mut open: Vec<String> = missing
+            .map(|(file, test)| format!("{id} names a test that does not exist: {file}: {test}"))
+            .collect();
         if tests.is_empty() {
             open.push(format!("{id} has no test"));
         } else if *is_pending {
             open.push(format!("{id} is pending"));
         }
         match pending.contains(id.as_str()) {
-            true if open.is_empty() => faults.push(format!("{id} is proved, and need not be listed as pending")),
+            true if open.is_empty() => {
+                faults.push(format!("{id} is proved, and need not be listed as pending"))
+            }
             true => {}
             false => faults.extend(open),
         }
@@ -223,7 +237,9 @@ async fn in_rows() {}
 "#;
     let table = r#"row("a row")"#;
     let sources = Sources(
-        [("core/a.rs", file), ("core/a/rows.rs", table)].map(|(name, text)| (name.into(), text.into())).into(),
+        [("core/a.rs", file), ("core/a/rows.rs", table)]
+            .map(|(name, text)| (name.into(), text.into()))
+            .into(),
     );
     let check = |tests: &str, pending: &str| {
         faults(&format!("# Title\n\nSome text.\n\n- `x.y` It holds.\n{tests}"), pending, &sources)
