@@ -11,6 +11,7 @@
 mod adapter;
 mod board;
 mod held;
+mod http;
 mod remote;
 mod surface;
 mod tasks;
@@ -58,6 +59,7 @@ pub extern "C" fn drowse_run() {
         {
             surface::read_all(bytes.get(..length).unwrap_or_default());
             held::read(bytes.get(..length).unwrap_or_default());
+            http::read(bytes.get(..length).unwrap_or_default());
             tasks::read(bytes.get(..length).unwrap_or_default());
         }
     }

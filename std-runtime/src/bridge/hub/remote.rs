@@ -4,7 +4,6 @@
 //! [`Exchange`]; what follows from its verdict says the core's `Server`.
 
 use bytes::Bytes;
-use drowse_core::era::Era;
 use drowse_core::http::exchange::{self, Carried, Content, Exchange, Head, Next, Verdict};
 use drowse_core::link::REISSUED;
 use drowse_core::message::Own;
@@ -37,6 +36,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A server behind a URL, for as long as a generation lasts.
 pub(super) struct Remote {
     client: Rc<dyn Client>,
+    /// The client's address, as requests have it.
+    uri: http::Uri,
     generation: u64,
     /// The session that it gave, which no log ever sees.
     session: Option<HeaderValue>,
@@ -56,8 +57,10 @@ pub(super) struct Remote {
 
 impl Remote {
     pub(super) fn new(client: Rc<dyn Client>, generation: u64) -> Self {
+        let uri = client.url().as_str().parse().unwrap_or_default();
         Self {
             client,
+            uri,
             generation,
             session: None,
             endpoint: None,
@@ -177,10 +180,10 @@ impl Hub {
     pub(super) fn post(&self, inner: &mut Inner, post: Post) {
         let era = inner.server.revision().map(Revision::era);
         let Some(remote) = inner.remote.as_mut() else { return };
-        let uri = remote.endpoint.clone().or_else(|| remote.client.url().as_str().parse().ok());
+        let uri = remote.endpoint.as_ref().unwrap_or(&remote.uri).clone();
         let mut request = http::Request::new(post.body);
         *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = uri.unwrap_or_default();
+        *request.uri_mut() = uri;
         *request.headers_mut() = post.headers;
         request.headers_mut().insert(header::CONTENT_TYPE, JSON);
         request.headers_mut().insert(header::ACCEPT, BOTH);
@@ -197,7 +200,7 @@ impl Hub {
         }
         let Some(remote) = inner.remote.as_mut() else { return };
         let mut request = http::Request::new(Bytes::new());
-        *request.uri_mut() = remote.client.url().as_str().parse().unwrap_or_default();
+        *request.uri_mut() = remote.uri.clone();
         *request.headers_mut() = headers;
         request.headers_mut().insert(header::ACCEPT, EVENTS);
         let link = remote.link(era);
@@ -216,7 +219,7 @@ impl Hub {
         if remote.session.is_some() {
             let mut request = http::Request::new(Bytes::new());
             *request.method_mut() = http::Method::DELETE;
-            *request.uri_mut() = remote.client.url().as_str().parse().unwrap_or_default();
+            *request.uri_mut() = remote.uri.clone();
             *request.headers_mut() = headers;
             let link = remote.link(Some(Era::Legacy));
             self.begin(inner, request, Carried::Goodbye, 0, link);

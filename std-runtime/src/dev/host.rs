@@ -1,0 +1,69 @@
+//! The surroundings of the dev proxy's server: its processes, and the log. Nothing is written down.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use crate::bridge::{Backend, Facts, Host, Process, StartFailure};
+use crate::process::{self, Launch};
+use crate::snapshot::Snapshot;
+
+use super::log::Log;
+use super::workshop::Shared;
+
+pub(super) struct DevHost {
+    shared: Rc<RefCell<Shared>>,
+    log: Rc<Log>,
+    /// What the server offered when it was last asked, for the time when it does not run.
+    snapshot: Option<Vec<u8>>,
+}
+
+impl DevHost {
+    pub(super) fn new(shared: Rc<RefCell<Shared>>, log: Rc<Log>) -> Self {
+        Self { shared, log, snapshot: None }
+    }
+}
+
+impl Host for DevHost {
+    fn persist(&mut self, _facts: &Facts) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
+        self.log.server_gone();
+        let mut shared = self.shared.borrow_mut();
+        shared.made_of = shared.fingerprint();
+        let launch = Launch {
+            command: shared.command.first().cloned().unwrap_or_default(),
+            args: shared.command.get(1..).unwrap_or_default().to_vec(),
+            cwd: shared.cwd.clone(),
+            env: shared.environment.iter().chain(&shared.env).cloned().collect(),
+            marker: process::new_marker(),
+        };
+        let tree = process::launch(&launch).map_err(|error| error.to_string())?;
+        Ok(Backend::Process(Process::of(tree)))
+    }
+
+    fn server_errors(&mut self, bytes: &[u8]) {
+        self.log.server(bytes);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.log.note(text);
+    }
+
+    fn server_log(&mut self, text: &str) {
+        self.log.message(text);
+    }
+
+    fn save(&mut self, document: &[u8]) -> io::Result<()> {
+        self.snapshot = Some(document.to_vec());
+        Ok(())
+    }
+
+    fn saved(&mut self) -> Option<Snapshot> {
+        self.snapshot.as_deref().and_then(Snapshot::from_bytes)
+    }
+
+    fn started(&mut self, _outcome: Result<(), &StartFailure>) {}
+}
