@@ -57,6 +57,7 @@ impl Config {
             auto_restart: kept.auto_restart,
             fail_on_expiry: kept.fail_on_expiry,
             resident: self.lifecycle.resident,
+            listens: self.lifecycle.listens,
         };
         self.limits.connect = kept.connect;
         self.allowance = kept.allowance;
