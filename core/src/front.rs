@@ -19,6 +19,7 @@ use crate::span::Span;
 use crate::splice::RequestParts;
 
 pub mod asking;
+pub mod http;
 mod legacy;
 mod modern;
 pub mod round;
@@ -281,6 +282,13 @@ impl Front {
     #[must_use]
     pub const fn of(asker: Asker) -> Self {
         let state = State::Open { verbatim: false, opened: Opened::NotYet };
+        Self { asker, state, read: 0 }
+    }
+
+    /// A connection of a client of that kind, of which it is known that it is of the modern era.
+    #[must_use]
+    pub const fn modern(asker: Asker) -> Self {
+        let state = State::Open { verbatim: false, opened: Opened::Modern };
         Self { asker, state, read: 0 }
     }
 

@@ -7,6 +7,7 @@ mod cache;
 mod callers;
 mod deferral;
 mod dev;
+mod guest;
 mod legacy;
 mod life;
 mod logging;
@@ -55,9 +56,11 @@ use crate::wire::{FileSync, Kind};
 use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
+use super::mouth::{About, Mouth};
 use super::outlet::{Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
+pub(crate) use guest::{Guest, Offered};
 use legacy::Asks;
 use life::Chronicle;
 use marked::{Marked, OURS};
@@ -263,7 +266,7 @@ impl Payload {
 
 struct Connection {
     front: Front,
-    outlet: Outlet,
+    mouth: Mouth,
     closed: Rc<Notify>,
     /// Whose view it is, as a number; whether others may have the same.
     principal: u64,
@@ -274,7 +277,7 @@ struct Connection {
     client: Option<Rc<legacy::Client>>,
     /// Its batches that are not answered.
     batches: Vec<legacy::Batch>,
-    _flusher: Task,
+    _flusher: Option<Task>,
 }
 
 struct Running {
@@ -736,10 +739,11 @@ impl Hub {
                     r#"{{"jsonrpc":"2.0","method":"notifications/drowse/goaway","params":{{"last":{}}}}}"#,
                     connection.front.read_count()
                 );
-                connection.outlet.send(&[goaway.as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[goaway.as_bytes()]);
             }
             // What comes now never ran, and its sender is told by the goodbye, or by the missing hello.
             connection.front.close();
+            connection.mouth.close();
             connection.closed.notify_one();
         }
         if !inner.started {

@@ -10,6 +10,7 @@ mod explain;
 mod host;
 mod hub;
 mod intake;
+mod mouth;
 mod outlet;
 mod settings;
 pub mod stdio;
@@ -43,7 +44,9 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
+pub(crate) use hub::{Guest, Offered};
 pub use hub::{Hub, HubConfig};
+pub(crate) use mouth::{About, Sink};
 
 use host::BridgeHost;
 

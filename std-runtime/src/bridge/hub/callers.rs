@@ -43,31 +43,38 @@ impl Hub {
             () = self.read_connection(id, &mut reader) => {}
             () = closed.notified() => {}
         }
-        self.with(|hub, inner, now| {
-            // A caller that went away does not want its answers.
-            let (principal, named) =
-                inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
-            for key in inner.keys_of(|payload| payload.last == id) {
-                inner.give_up(now, key);
-            }
-            if !named {
-                inner.principal_gone(principal);
-            }
-            inner.marked.forget(id, None);
-            inner.asks.handle_client_gone(id);
-            inner.unlisten(now, id, None);
-            hub.drive(inner, None);
-        });
+        self.with(|hub, inner, now| hub.caller_gone(inner, now, id));
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
         self.with(|hub, inner, _| {
-            let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
-            if levels {
-                inner.apply_levels();
-                hub.drive(inner, None);
-            }
+            hub.remove_connection(inner, id);
             hub.rest_if_quiet(inner);
         });
+    }
+
+    /// A caller went away: it does not want its answers.
+    pub(super) fn caller_gone(&self, inner: &mut Inner, now: Instant, id: u64) {
+        let (principal, named) =
+            inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
+        for key in inner.keys_of(|payload| payload.last == id) {
+            inner.give_up(now, key);
+        }
+        if !named {
+            inner.principal_gone(principal);
+        }
+        inner.marked.forget(id, None);
+        inner.asks.handle_client_gone(id);
+        inner.unlisten(now, id, None);
+        self.drive(inner, None);
+    }
+
+    /// Forgets a connection.
+    pub(super) fn remove_connection(&self, inner: &mut Inner, id: u64) {
+        let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
+        if levels {
+            inner.apply_levels();
+            self.drive(inner, None);
+        }
     }
 
     /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
@@ -139,18 +146,19 @@ impl Hub {
     }
 
     fn client_backlog(&self, id: u64) -> usize {
-        self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.outlet.backlog())
+        self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.mouth.backlog())
     }
 
     /// Waits until no more than `size` bytes are left to be written on a connection, or it is broken or gone.
     pub(super) async fn backlog_at_most(&self, id: u64, size: usize) {
         loop {
             let eased = match self.0.inner.borrow().connections.get(&id) {
-                Some(Connection { outlet, .. }) if outlet.backlog() > size && !outlet.is_broken() => {
-                    outlet.eased()
+                Some(Connection { mouth, .. }) if mouth.backlog() > size && !mouth.is_broken() => {
+                    mouth.eased()
                 }
-                _ => return,
+                _ => None,
             };
+            let Some(eased) = eased else { return };
             eased.notified().await;
         }
     }
@@ -169,7 +177,7 @@ impl Hub {
                 loop {
                     wake.notified().await;
                     hub.flush(|inner| {
-                        inner.connections.get_mut(&id).map(|connection| &mut connection.outlet)
+                        inner.connections.get_mut(&id).and_then(|connection| connection.mouth.stream())
                     })
                     .await;
                     hub.eased(id);
@@ -179,13 +187,13 @@ impl Hub {
                 // Without a hello it is a principal of its own.
                 principal: if front.is_open() { inner.questions.principal(None) } else { 0 },
                 front,
-                outlet,
+                mouth: Mouth::Stream(outlet),
                 closed: Rc::clone(&closed),
                 named: false,
                 renewals: inner.told,
                 client: None,
                 batches: Vec::new(),
-                _flusher: flusher,
+                _flusher: Some(flusher),
             };
             inner.connections.insert(id, connection);
             Some((id, closed))
@@ -218,7 +226,7 @@ impl Hub {
     ) -> Flow {
         let default = inner.config.server.allowance;
         let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
-        if connection.outlet.is_broken() {
+        if connection.mouth.is_broken() {
             return Flow::Close;
         }
         let inbound = match whole {
@@ -235,7 +243,7 @@ impl Hub {
                     "bridge": env!("CARGO_PKG_VERSION"),
                     "pid": std::process::id(),
                 }}});
-                connection.outlet.send(&[welcome.to_string().as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[welcome.to_string().as_bytes()]);
             }
             Inbound::Refused => {
                 let refused = json!({"drowse": {"refused": {
@@ -243,7 +251,7 @@ impl Hub {
                     "reason": "this bridge speaks another version of drowse's hello: restart the session",
                     "inFlight": inner.server.lifecycle().in_flight(),
                 }}});
-                connection.outlet.send(&[refused.to_string().as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[refused.to_string().as_bytes()]);
                 return Flow::Close;
             }
             Inbound::Leave => {
@@ -443,6 +451,12 @@ impl Inner {
             // Whatever it said: it answered.
             return self.reply(payload.connection, &payload.id, &[b"{}"]);
         }
+        if method == Method::ToolsList
+            && let envelope::Message::Response { result, .. } = *message
+            && !(self.remote.is_some() && revision.era() == Era::Modern)
+        {
+            self.marked.remember(line, result);
+        }
         if let Some(key) = &payload.cached_as {
             self.cache.keep(self.server.now(), method, key, line, message);
         }
@@ -453,7 +467,7 @@ impl Inner {
             self.told = self.renewals;
             if connection.front.knows_drowse() {
                 let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
-                connection.outlet.send(&[line.as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[line.as_bytes()]);
             }
         }
         let id = Span::new(0, payload.id.len());
@@ -472,8 +486,9 @@ impl Inner {
                 return self.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
             }
         }
-        if connection.outlet.backlog() + connection.gathered() > limit.saturating_mul(2) {
+        if connection.mouth.backlog() + connection.gathered() > limit.saturating_mul(2) {
             // It asks for more than it reads.
+            connection.mouth.close();
             connection.closed.notify_one();
             self.host.note("closed a caller's connection: it does not read its answers");
         }
@@ -483,10 +498,11 @@ impl Inner {
         if let Some(Some(payload)) = self.payloads.get(key.index())
             && let Some(wanted) = &payload.token
             && let Some(connection) = self.connections.get_mut(&payload.connection)
-            && connection.outlet.backlog() < SERVER_BACKLOG
+            && connection.mouth.backlog() < SERVER_BACKLOG
             && let Ok(pieces) = splice::progress(line, token, Span::new(0, wanted.len()))
         {
-            with_slices(&pieces, line, wanted, |slices| connection.outlet.send(slices, None));
+            let about = About::Request(&payload.id);
+            with_slices(&pieces, line, wanted, |slices| connection.mouth.send(about, slices));
         }
     }
 

@@ -94,6 +94,8 @@ impl Asks {
 pub(super) struct Batch {
     /// The requests that are not answered yet.
     ids: Vec<Vec<u8>>,
+    /// One of its requests, which stands for all.
+    about: Vec<u8>,
     gathered: Vec<u8>,
     /// Not all of it was read: the items that were.
     read: Option<usize>,
@@ -114,7 +116,7 @@ impl Connection {
             None => batch.read.is_some(),
         });
         match of_batch.and_then(|at| self.batches.get_mut(at)) {
-            None => self.outlet.send(parts, None),
+            None => self.mouth.send(id.map_or(About::Nothing, About::Answer), parts),
             Some(batch) => {
                 batch.add(parts);
                 self.settled(id);
@@ -136,8 +138,10 @@ impl Connection {
             }
             if batch.ids.is_empty() && batch.read.is_none() {
                 let batch = self.batches.remove(at);
-                if !batch.gathered.is_empty() {
-                    self.outlet.send(&[&batch.gathered, b"]"], None);
+                if batch.gathered.is_empty() {
+                    self.mouth.leave_unanswered(&batch.about);
+                } else {
+                    self.mouth.send(About::Answer(&batch.about), &[&batch.gathered, b"]"]);
                 }
             }
         }
@@ -145,7 +149,9 @@ impl Connection {
 
     /// A request of a legacy client that it cancelled gets no answer (basic/utilities/cancellation).
     pub(super) fn leave_unanswered(&mut self, id: &[u8]) {
-        if !self.batches.is_empty() {
+        if self.batches.is_empty() {
+            self.mouth.leave_unanswered(id);
+        } else {
             self.settled(Some(id));
         }
     }
@@ -174,7 +180,14 @@ impl Hub {
                     act(batch);
                 }
             };
-            open(inner, &mut |batch| batch.ids.extend(request.map(|request| request.of(item).to_vec())));
+            open(inner, &mut |batch| {
+                if let Some(request) = request {
+                    batch.ids.push(request.of(item).to_vec());
+                    if batch.about.is_empty() {
+                        request.of(item).clone_into(&mut batch.about);
+                    }
+                }
+            });
             match self.client_line(inner, now, id, item, false) {
                 Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
@@ -213,9 +226,7 @@ impl Hub {
         let kept = Kept::Question { line: line.to_vec(), parts, kind, generation };
         inner.asks.kept.insert(group.number(), (group, kept));
         inner.server.hold(now, call);
-        if let Some(connection) = inner.connections.get_mut(&client) {
-            connection.outlet.send(&[&text], None);
-        }
+        inner.say_of(call, client, &text);
     }
 
     /// A modern server wants something of a legacy client before it answers.
@@ -273,7 +284,7 @@ impl Hub {
         if let Some(connection) = inner.connections.get_mut(&client) {
             for (input, place) in asked {
                 let text = written(|w| input.write(w, group.id(place), line));
-                connection.outlet.send(&[&text], None);
+                connection.mouth.send(About::Request(&payload.id), &[&text]);
             }
         }
         let kept = Kept::Round { payload: Box::new(payload), inputs, state };
@@ -407,12 +418,18 @@ impl Hub {
         let mut any = false;
         while let Some(Ended { group, client, subject, open, why }) = inner.asks.asking.poll_ended() {
             any = true;
-            if why != Why::Gone
-                && let Some(connection) = inner.connections.get_mut(&client)
-            {
+            if why != Why::Gone {
                 for place in (0..8).filter(|place| open >> place & 1 == 1) {
                     let text = written(|w| round::withdrawn(w, group.id(place)));
-                    connection.outlet.send(&[&text], None);
+                    match (subject, inner.asks.kept.get(&group.number())) {
+                        (Subject::Call(call), _) => inner.say_of(call, client, &text),
+                        (_, Some((_, Kept::Round { payload, .. }))) => {
+                            if let Some(connection) = inner.connections.get_mut(&client) {
+                                connection.mouth.send(About::Request(&payload.id), &[&text]);
+                            }
+                        }
+                        _ => {}
+                    }
                 }
             }
             match inner.asks.kept.remove(&group.number()) {
@@ -490,6 +507,15 @@ impl Inner {
     pub(super) fn is_of_legacy_client(&self, call: Key) -> bool {
         let payload = self.payloads.get(call.index()).and_then(Option::as_deref);
         payload.is_some_and(|payload| payload.client.is_some())
+    }
+
+    /// Says something to a client that belongs to a call of it.
+    fn say_of(&mut self, call: Key, client: u64, text: &[u8]) {
+        let payload = self.payloads.get(call.index()).and_then(Option::as_deref);
+        let about = payload.map_or(About::Nothing, |payload| About::Request(&payload.id));
+        if let Some(connection) = self.connections.get_mut(&client) {
+            connection.mouth.send(about, &[text]);
+        }
     }
 
     /// A question of a call is answered: with the last one its time goes on.

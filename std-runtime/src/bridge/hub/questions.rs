@@ -328,7 +328,7 @@ impl Inner {
             .collect();
         let Some(state) = self.questions.held.state(held) else { return };
         if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.outlet.send(&splice::input_required(id, &shown, &state), None);
+            connection.mouth.send(About::Answer(id), &splice::input_required(id, &shown, &state));
         }
     }
 

@@ -236,7 +236,7 @@ impl Hub {
             }
             Step::End { listener, why: End::Over { acknowledged: true } } => {
                 if !inner.is_legacy_listener(listener) {
-                    inner.tell(listener, |w, id, _| wire::ended(w, id));
+                    inner.tell_last(listener, |w, id, _| wire::ended(w, id));
                 }
                 inner.listeners.heard.remove(&listener.index());
             }
@@ -359,18 +359,36 @@ impl Inner {
 
     /// Writes a line to a client that listens.
     fn tell(&mut self, listener: Listener, write: impl Fn(&mut Writer<'_>, &[u8], &Listeners)) {
+        self.tell_about(
+            listener,
+            |id| if id.is_empty() { About::Nothing } else { About::Request(id) },
+            write,
+        );
+    }
+
+    /// The same, of the last thing that it is told.
+    fn tell_last(&mut self, listener: Listener, write: impl Fn(&mut Writer<'_>, &[u8], &Listeners)) {
+        self.tell_about(listener, |id| About::Answer(id), write);
+    }
+
+    fn tell_about(
+        &mut self,
+        listener: Listener,
+        about: impl Fn(&[u8]) -> About<'_>,
+        write: impl Fn(&mut Writer<'_>, &[u8], &Listeners),
+    ) {
         let Some(heard) = self.listeners.heard.get(&listener.index()) else { return };
         let bytes = written(|w| write(w, &heard.id, &self.listeners));
         let connection = heard.connection;
         if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.outlet.send(&[&bytes], None);
+            connection.mouth.send(about(&heard.id), &[&bytes]);
         }
         self.note_hearing(connection);
     }
 
     /// Who does not read what it is told is told no more until it does.
     fn note_hearing(&mut self, id: u64) {
-        let hears = self.connections.get(&id).is_none_or(|connection| connection.outlet.backlog() < SLOW);
+        let hears = self.connections.get(&id).is_none_or(|connection| connection.mouth.backlog() < SLOW);
         for heard in self.listeners.heard.values().filter(|heard| heard.connection == id) {
             self.server.set_hears(heard.listener, hears);
         }

@@ -165,6 +165,8 @@ impl Inner {
             {
                 kept = items.of(&filtered).to_vec();
             }
+        } else if listing == Listing::Tools {
+            self.marked.remember(line, result);
         }
         self.gathered.page_of(listing).push(kept);
     }
