@@ -30,6 +30,7 @@ mod dev;
 mod grep;
 mod life;
 mod settings;
+mod share;
 mod tasks;
 
 pub(crate) use connect::{Connect, Variable};

@@ -22,6 +22,7 @@ pub mod record;
 mod regular;
 pub mod remote;
 pub mod serve;
+pub mod share;
 pub mod snapshot;
 pub mod suggest;
 mod sys;
