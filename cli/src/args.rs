@@ -31,6 +31,7 @@ mod grep;
 mod life;
 mod plain;
 mod settings;
+mod share;
 mod tasks;
 
 pub(crate) use connect::{Connect, Variable};

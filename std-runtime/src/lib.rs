@@ -24,6 +24,7 @@ mod regular;
 pub mod remote;
 pub mod serve;
 mod seek;
+pub mod share;
 pub mod snapshot;
 pub mod suggest;
 mod sys;

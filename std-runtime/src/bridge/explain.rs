@@ -130,6 +130,29 @@ pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Expla
     failure(Failure { cause, ran: Ran::No }, around)
 }
 
+/// The same for a client that is not to learn how the server is run: a command line, an address or the server's last words
+/// may hold what only the session's owner knows.
+pub(super) fn for_outsiders(explained: &Explained) -> Explained {
+    let data: Value = serde_json::from_str(&explained.data).unwrap_or_default();
+    let Some(said) = data.get("drowse").and_then(Value::as_object) else {
+        return Explained { message: explained.message.clone(), data: explained.data.clone() };
+    };
+    let kind = said.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let message = match kind {
+        "start-failed" => "the server could not be started: its owner finds out why (`drowse logs`)",
+        "storage" | "not-persisted" => "the server could not be started: its owner has to make room",
+        "backing-off" => "the server keeps crashing: try again later, or tell its owner",
+        "unauthorized" => "the server refused the credentials of the session: tell its owner",
+        "network" | "http" => "the server cannot be reached: try again later, or tell its owner",
+        "invalid-answer" => "the server's answer is not a valid message",
+        _ => &explained.message,
+    };
+    let told = ["kind", "ran", "retryAt", "limit"];
+    let more = said.iter().filter(|(name, _)| told.contains(&name.as_str()));
+    let data = Value::Object(more.map(|(name, value)| (name.clone(), value.clone())).collect());
+    Explained { message: message.to_owned(), data: json!({ "drowse": data }).to_string() }
+}
+
 /// Explains why the answers to questions lead to no call.
 pub(super) fn lost(lost: Lost) -> Explained {
     with_data(lost.to_string(), lost.kind(), Ran::Unknown.name(), Vec::new())
@@ -304,6 +327,30 @@ mod tests {
             no_answer(StatusCode::OK, b"{\"id\":\n 7}"),
             "HTTP status 200 with a body that does not answer the request: {\"id\": 7}"
         );
+    }
+
+    #[test]
+    fn outsiders_are_told_what_went_wrong_and_nothing_of_the_surroundings() {
+        let around = Circumstances {
+            start: Some("cannot run /home/me/s3cret"),
+            stderr: Some("token s3cret refused"),
+            retry_at_ms: Some(5),
+            limit: 1 << 20,
+            detail: Some("https://h/mcp?key=s3cret"),
+        };
+        for cause in Cause::ALL {
+            let whole = failure(Failure { cause, ran: Ran::No }, &around);
+            let told = for_outsiders(&whole);
+            assert!(!told.message.contains("s3cret") && !told.data.contains("s3cret"), "{cause:?}: {}", told.message);
+            assert!(!told.message.is_empty());
+            let data: Value = serde_json::from_str(&told.data).unwrap();
+            let whole: Value = serde_json::from_str(&whole.data).unwrap();
+            for name in ["kind", "ran", "retryAt", "limit"] {
+                assert_eq!(data["drowse"].get(name), whole["drowse"].get(name), "{cause:?}");
+            }
+        }
+        let other = Explained { message: "m".to_owned(), data: r#"{"supported":[]}"#.to_owned() };
+        assert_eq!(for_outsiders(&other).data, other.data);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod notices;
 mod questions;
 mod relay;
 mod remote;
+mod saved;
 mod settings;
 mod snapshot;
 mod streams;
@@ -23,7 +24,7 @@ mod sync;
 mod tasks;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -171,6 +172,8 @@ struct Inner {
     tasks: Pending,
     /// Who hears what the server announces.
     listeners: Listeners,
+    /// Connections of clients whose sessions keep the server awake.
+    stateful: HashSet<u64>,
     /// Files that are kept equal to resources.
     syncs: Syncs,
     /// What of its life is not written down yet.
@@ -373,6 +376,7 @@ impl Hub {
             cache: Cache::default(),
             tasks: Pending::new(),
             listeners: Listeners::new(),
+            stateful: HashSet::new(),
             syncs: Syncs::default(),
             chronicle: Chronicle::default(),
             gathered: Gathered::default(),

@@ -69,6 +69,15 @@ impl Present {
     }
 }
 
+/// What becomes of a start if the address cannot be had at which the session is to be shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shared {
+    /// It goes on: whoever wants something of the server can do without.
+    IfPossible,
+    /// It fails: whoever asks for it is told.
+    Surely,
+}
+
 /// What was met.
 pub(super) enum Met {
     /// A bridge that was there.
@@ -136,7 +145,7 @@ impl Sessions {
             let lock = self.lock(name, &settings, wait)?;
             // It may have been closed or changed while we waited.
             let record = self.record(name)?;
-            match self.meet(name, lock, &record, present, wait) {
+            match self.meet(name, lock, &record, present, Shared::IfPossible, wait) {
                 Ok(Met::Running(link)) => return Ok(link),
                 Ok(Met::Started(bridge)) => {
                     bridge.release();
@@ -294,6 +303,7 @@ impl Sessions {
         lock: Lock,
         record: &SessionRecord,
         present: Present,
+        shared: Shared,
         wait: Wait<'_>,
     ) -> Result<Met, NotMet> {
         let patience = patience(&record.settings);
@@ -351,8 +361,11 @@ impl Sessions {
         // C6.
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         self.identify(name, record, &credentials);
-        let config =
+        let mut config =
             bridge_config(&self.home, name, record, &credentials, known.as_ref()).map_err(CallError::from)?;
+        if let Some(sharing) = &mut config.share {
+            sharing.required = shared == Shared::Surely;
+        }
         let limit = Instant::now() + patience_with_a_starter(&record.settings);
         match start(self.launcher.as_ref(), &self.home, name, config, lock, limit, wait)? {
             Report::Ready(bridge) => Ok(Met::Started(bridge)),

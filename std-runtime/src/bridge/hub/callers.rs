@@ -92,6 +92,13 @@ impl Hub {
             inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
         if levels {
             inner.apply_levels();
+        }
+        let stateful = inner.stateful.remove(&id);
+        if stateful {
+            let now = self.now();
+            inner.server.undefer(now);
+        }
+        if levels || stateful {
             self.drive(inner, None);
         }
     }
@@ -311,6 +318,9 @@ impl Hub {
             Inbound::Operation { operation, parts, token } => {
                 return self.operation(inner, now, id, frame, operation, parts, token);
             }
+            Inbound::List { operation, parts, token } => {
+                return self.list(inner, now, id, frame, operation, parts, token);
+            }
             Inbound::Listen { id: request, filter, starts } => {
                 return self.listen(inner, now, id, frame, request, &filter, starts);
             }
@@ -392,7 +402,7 @@ impl Hub {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
-    fn operation(
+    pub(super) fn operation(
         &self,
         inner: &mut Inner,
         now: Instant,
@@ -631,6 +641,13 @@ impl Inner {
         explained: &Explained,
     ) {
         if let Some(connection) = self.connections.get_mut(&connection) {
+            let guarded;
+            let explained = if connection.front.is_outside() {
+                guarded = explain::for_outsiders(explained);
+                &guarded
+            } else {
+                explained
+            };
             let room = explained.message.len() * 6 + explained.data.len() + id.map_or(0, <[u8]>::len) + 128;
             let mut buffer = vec![0; room];
             let data = Some(explained.data.as_bytes());

@@ -505,18 +505,21 @@ impl Inner {
     /// A connection that begins with MCP, or a client of one that began with a hello, says who it is.
     pub(super) fn initialize(
         &mut self,
-        connection: u64,
+        of: u64,
         id: &[u8],
         revision: Revision,
         info: Option<&[u8]>,
         capabilities: ClientCapabilities,
     ) {
         let client = Client { info: info.unwrap_or_default().to_vec(), capabilities };
-        if let Some(connection) = self.connections.get_mut(&connection) {
+        if let Some(connection) = self.connections.get_mut(&of) {
             connection.client = Some(Rc::new(client));
+            if connection.front.defers() && self.stateful.insert(of) {
+                self.server.defer();
+            }
         }
         let known = self.described();
-        self.reply(connection, id, &front::initialization(known.as_deref(), revision, OURS.as_bytes()));
+        self.reply(of, id, &front::initialization(known.as_deref(), revision, OURS.as_bytes()));
     }
 
     /// What the server said of itself, now or when it last ran.
