@@ -476,6 +476,7 @@ const VALUE_FLAGS: &[&str] = &[
     "-H",
     "--cacert",
     "--proxy",
+    "--proxy-bearer-token",
     "--keepalive",
     "--on-expiry",
     "--output",
@@ -492,13 +493,25 @@ const VALUE_FLAGS: &[&str] = &[
     "--max-results",
     "-m",
     "--since",
+    "--build",
+    "--build-timeout",
+    "--watch",
+    "--drain",
+    "--discovery-wait",
+    "--backend-url",
+    "--http",
+    "--http-path",
+    "--http-bearer-token",
+    "--http-host",
+    "--http-origin",
+    "--http-limit",
 ];
 
 /// Words that users of other releases may type, and that come later.
 const LATER_VERBS: &[&str] = &["login", "logout", "serve", "enable", "disable"];
 
 /// Flags that come later, likewise.
-const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token"];
+const LATER_FLAGS: &[&str] = &["--profile", "--no-profile"];
 
 /// The verb of that name.
 pub(crate) fn verb(name: &str) -> Option<&'static Verb> {
@@ -692,6 +705,18 @@ fn connect(command: Command) -> Command {
         .arg(variables("Pin another variable of your environment, or set one; repeatable"))
         .arg(switch("lazy", None, "Register only; start the server with the first command"));
     for_questions(for_urls(command))
+        .mut_arg("proxy", |arg| {
+            arg.value_name("[HOST:]PORT").action(ArgAction::Append).help(
+                "Share the session over HTTP at this address (0: a free port; off: no more); a URL: reach the server \
+                 through that proxy",
+            )
+        })
+        .arg(value(
+            "proxy-bearer-token",
+            None,
+            "TOKEN",
+            "Let only clients with this token in there; @FILE reads it from a file, '${NAME}' from a variable",
+        ))
         .arg(value("keepalive", None, "DURATION", "Ping the server that often (0: never)"))
         .arg(
             switch("auto-restart", None, "Start a server that crashed or expired again in the background")

@@ -26,6 +26,14 @@ impl Asker {
     pub const ALL: [Self; 4] = [Self::Command, Self::Gateway, Self::DevProxy, Self::ProxyPort];
     /// The clients of fronts.
     const CLIENTS: [Self; 3] = [Self::Gateway, Self::DevProxy, Self::ProxyPort];
+
+    /// Whether a session that such a client opens (in the legacy era: `initialize`) defers the idle deadline until it is
+    /// closed or over. What the server keeps for it would be gone with the server; clients without a session wake that by
+    /// their next request.
+    #[must_use]
+    pub const fn defers(self) -> bool {
+        matches!(self, Self::ProxyPort)
+    }
 }
 
 /// Whether a sleeping server is started.
@@ -63,6 +71,8 @@ pub enum Counts {
     IfPassedOn,
     /// It does, and what was asked for defers the deadline as long as it lives.
     ThenDefers,
+    /// It does not, but defers the deadline while it is open; then a full period starts.
+    WhileOpen,
 }
 
 impl fmt::Display for Counts {
@@ -72,6 +82,7 @@ impl fmt::Display for Counts {
             Self::No => "no",
             Self::IfPassedOn => "only when passed to the server",
             Self::ThenDefers => "yes; then defers while it lives",
+            Self::WhileOpen => "no; it defers while it is open",
         })
     }
 }
@@ -114,7 +125,7 @@ static OTHER: Rule =
     row("any other request", Starts::No, Counts::No, "the front, with error -32601: there is no such method");
 
 /// The table but for its last row, in the order in which it is shown.
-static TABLE: [Rule; 20] = [
+static TABLE: [Rule; 21] = [
     Rule {
         methods: &[Method::Status, Method::Set, Method::Snapshot],
         askers: &[Asker::Command],
@@ -249,6 +260,12 @@ static TABLE: [Rule; 20] = [
         "",
     ),
     row("a client on a gateway with `autoConnect: true` servers", Starts::OnFirstUse, Counts::No, ""),
+    row(
+        "an open session of a legacy client on a proxy port",
+        Starts::No,
+        Counts::WhileOpen,
+        "ended by DELETE, or when its client does not use it for 30 min",
+    ),
     row(
         "anything the server sends: notifications, progress, log messages, requests",
         Starts::No,

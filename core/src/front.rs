@@ -6,7 +6,7 @@
 //! here. What a server wants of a legacy client goes to that as a request of drowse's: [`asking`] counts those, and
 //! [`round`] reads what a modern server wants.
 
-use crate::activity::Asker;
+use crate::activity::{Asker, Counts, Rule, Starts};
 use crate::capabilities::ClientCapabilities;
 use crate::envelope::{self, Message};
 use crate::era::{Era, Revision};
@@ -92,6 +92,16 @@ pub enum Inbound {
     Leave,
     /// A request for the server: submit it.
     Operation {
+        /// What to submit.
+        operation: Operation,
+        /// Where its parts are.
+        parts: RequestParts,
+        /// The client's own progress token, if it wants progress.
+        token: Option<Span>,
+    },
+    /// A list that is answered from what was saved while the server sleeps: nobody starts it for that. While it
+    /// [is up](crate::lifecycle::Lifecycle::is_up), submit it.
+    List {
         /// What to submit.
         operation: Operation,
         /// Where its parts are.
@@ -335,6 +345,20 @@ impl Front {
         matches!(self.state, State::Open { opened: Opened::Legacy { initialized: true, .. }, .. })
     }
 
+    /// Whether the server is kept awake for as long as this connection is there: its client has a session, and is on a front
+    /// whose clients come and go otherwise (see [`Asker::defers`]).
+    #[must_use]
+    pub const fn defers(&self) -> bool {
+        self.asker.defers() && self.is_legacy()
+    }
+
+    /// Whether its client is a stranger to the session: one who is not to see more of its surroundings than the protocol
+    /// shows.
+    #[must_use]
+    pub const fn is_outside(&self) -> bool {
+        matches!(self.asker, Asker::ProxyPort)
+    }
+
     /// The log level that a legacy client has set.
     #[must_use]
     pub const fn level(&self) -> Option<Level> {
@@ -481,6 +505,15 @@ impl Opened {
                 inbound
             }
         }
+    }
+}
+
+/// A request that may go to the server: at once, or only if it is up.
+fn for_server(rule: &Rule, operation: Operation, parts: RequestParts, token: Option<Span>) -> Option<Inbound> {
+    match (rule.starts, rule.counts) {
+        (Starts::Yes, _) => Some(Inbound::Operation { operation, parts, token }),
+        (_, Counts::IfPassedOn) => Some(Inbound::List { operation, parts, token }),
+        _ => None,
     }
 }
 

@@ -43,6 +43,7 @@ pub mod method;
 pub mod negotiate;
 pub mod notification;
 pub mod relay;
+pub mod rest;
 pub mod server;
 #[cfg(feature = "embassy-sync")]
 pub mod shared;

@@ -30,6 +30,10 @@ pub use self::exchange::{Effect, Exit, PublicState, Record, Unavailable};
 #[path = "lifecycle_tests.rs"]
 mod tests;
 
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod listening_tests;
+
 /// How a server is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -48,6 +52,9 @@ pub struct Config {
     /// A server that is being written: each of its crashes counts, also where it had served before, and a start that failed
     /// is not tried again at once.
     pub in_the_making: bool,
+    /// Clients find the server at an address that the machine's adapter holds: once it was ready, the machine outlives its
+    /// sleep and its end as well. A first start that fails still asks to be retired.
+    pub listens: bool,
 }
 
 impl Default for Config {
@@ -60,6 +67,7 @@ impl Default for Config {
             fail_on_expiry: false,
             resident: false,
             in_the_making: false,
+            listens: false,
         }
     }
 }
@@ -152,6 +160,8 @@ pub struct Lifecycle {
     wanted: bool,
     /// What is started takes the place of a session that the server ended, and nobody has been told.
     renews: bool,
+    /// It was ready once.
+    proven: bool,
 }
 
 impl Lifecycle {
@@ -177,6 +187,7 @@ impl Lifecycle {
             retired: false,
             wanted: false,
             renews: false,
+            proven: false,
         }
     }
 
@@ -237,6 +248,12 @@ impl Lifecycle {
     #[must_use]
     pub const fn is_straight(&self) -> bool {
         self.straight
+    }
+
+    /// Whether what needs no server of its own is passed to it all the same: it runs, or is being started for others.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        matches!(self.state, State::Starting { .. } | State::Live | State::Silent)
     }
 
     /// Operations in flight.
@@ -467,6 +484,7 @@ impl Lifecycle {
         if let State::Starting { step: Start::Negotiate, background } = self.state {
             self.state = State::Live;
             self.straight = false;
+            self.proven = true;
             // What drowse starts for itself is no activity.
             if !background {
                 self.quiet_since = now;
@@ -654,6 +672,7 @@ impl Lifecycle {
         if self.given != self.saved {
             return None;
         }
+        let stays = (self.config.resident || self.config.listens && self.proven) && !self.leaving;
         match &mut self.state {
             State::Starting { step: step @ Start::Spawn, .. } => {
                 *step = Start::Negotiate;
@@ -674,7 +693,7 @@ impl Lifecycle {
             State::Resting(rest)
                 if self.in_flight == 0
                     && !self.retired
-                    && (!self.config.resident || *rest == Rest::Closed)
+                    && (!stays || *rest == Rest::Closed)
                     && self.saved == self.made
                     && !(self.config.auto_restart
                         && !self.leaving

@@ -8,13 +8,13 @@ use std::vec::Vec;
 
 use super::*;
 
-const IDLE: u64 = 600;
+pub(super) const IDLE: u64 = 600;
 
-fn secs(seconds: u64) -> Duration {
+pub(super) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn idle() -> Config {
+pub(super) fn idle() -> Config {
     Config { idle: Some(secs(IDLE)), ..Config::default() }
 }
 
@@ -24,8 +24,8 @@ fn restarting() -> Config {
 
 /// A lifecycle with its clock, and what it wanted done.
 #[derive(Clone)]
-struct Run {
-    machine: Lifecycle,
+pub(super) struct Run {
+    pub(super) machine: Lifecycle,
     now: Instant,
     effects: Vec<String>,
     /// Records are written as soon as they are given out.
@@ -33,13 +33,13 @@ struct Run {
 }
 
 impl Run {
-    fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         let machine = Lifecycle::new(config, 0, CrashLog::new());
         Self { machine, now: Instant::from_millis(1_000_000), effects: Vec::new(), writes: true }
     }
 
     /// Live since now, without an operation.
-    fn live(config: Config) -> Self {
+    pub(super) fn live(config: Config) -> Self {
         let mut run = Self::new(config);
         run.act(|machine, now| machine.wake(now));
         run.act(|machine, now| machine.handle_ready(now));
@@ -49,19 +49,19 @@ impl Run {
     }
 
     /// Live, and an operation was answered: it works.
-    fn served(config: Config) -> Self {
+    pub(super) fn served(config: Config) -> Self {
         let mut run = Self::live(config);
         run.call();
         run.said();
         run
     }
 
-    fn act(&mut self, input: impl FnOnce(&mut Lifecycle, Instant)) {
+    pub(super) fn act(&mut self, input: impl FnOnce(&mut Lifecycle, Instant)) {
         input(&mut self.machine, self.now);
         self.drain();
     }
 
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         for _ in 0..20 {
             let Some(effect) = self.machine.poll_effect() else { return };
             self.effects.push(match effect {
@@ -81,42 +81,42 @@ impl Run {
         panic!("poll_effect never ends: {:?}", self.effects);
     }
 
-    fn said(&mut self) -> Vec<String> {
+    pub(super) fn said(&mut self) -> Vec<String> {
         core::mem::take(&mut self.effects)
     }
 
     /// An operation, answered at once.
-    fn call(&mut self) {
+    pub(super) fn call(&mut self) {
         self.act(|machine, now| machine.begin(now));
         self.act(|machine, now| machine.end(now, true));
     }
 
-    fn passes(&mut self, duration: Duration) {
+    pub(super) fn passes(&mut self, duration: Duration) {
         self.now = self.now.after(duration);
         self.act(|machine, now| machine.handle_timeout(now));
     }
 
-    fn is(&self, state: &str) {
+    pub(super) fn is(&self, state: &str) {
         assert_eq!(self.machine.public_state().name(), state);
     }
 
-    fn awaits(&self) -> Option<(u64, Reason)> {
+    pub(super) fn awaits(&self) -> Option<(u64, Reason)> {
         let mut table = Timetable::new();
         self.machine.timetable(&mut table);
         table.next().map(|(at, reason)| (at.since(self.now).as_millis() as u64, reason))
     }
 
     /// Ends the stop that is going on.
-    fn gone(&mut self) {
+    pub(super) fn gone(&mut self) {
         self.act(|machine, now| machine.handle_tree_gone(now, false));
     }
 
-    fn crash(&mut self) {
+    pub(super) fn crash(&mut self) {
         self.act(|machine, now| machine.handle_exited(now, Exit::Signal(11)));
         self.gone();
     }
 
-    fn unavailable(&self) -> Option<Unavailable> {
+    pub(super) fn unavailable(&self) -> Option<Unavailable> {
         self.machine.unavailable(self.now)
     }
 }

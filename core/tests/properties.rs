@@ -286,12 +286,14 @@ fn config() -> impl Strategy<Value = Config> {
         any::<bool>(),
         any::<bool>(),
         any::<bool>(),
+        any::<bool>(),
     )
-        .prop_map(|(idle, auto_restart, fail_on_expiry, resident)| lifecycle::Config {
+        .prop_map(|(idle, auto_restart, fail_on_expiry, resident, listens)| lifecycle::Config {
             idle: idle.map(Duration::from_secs),
             auto_restart,
             fail_on_expiry,
             resident,
+            listens,
             ..lifecycle::Config::default()
         });
     let pin = prop_oneof![

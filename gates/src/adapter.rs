@@ -113,6 +113,7 @@ impl Adapter {
         config.lifecycle.auto_restart = bit(0);
         config.lifecycle.fail_on_expiry = bit(1);
         config.lifecycle.resident = bit(2);
+        config.lifecycle.listens = bit(7);
         config.keepalive = bit(3).then_some(Duration::from_secs(3));
         config.remembered = bit(4).then_some(Era::Legacy);
         config.allowance = ALLOWANCE;
@@ -213,7 +214,7 @@ impl Adapter {
         let inbound = self.front.handle_frame(line, ALLOWANCE);
         board::checksum(self.front.read_count() + u64::from(self.front.is_open()));
         match inbound {
-            Inbound::Operation { operation, parts, token } => {
+            Inbound::Operation { operation, parts, token } | Inbound::List { operation, parts, token } => {
                 board::checksum(token.map_or(0, |token| token.len() as u64));
                 match self.server.put(now, Input::Submit(operation)) {
                     Output::Submitted(Ok(key)) => {
@@ -267,7 +268,11 @@ impl Adapter {
             Inbound::Ping { id } | Inbound::SetLevel { id } | Inbound::Subscribe { id, .. } => {
                 to_caller(&[id.of(line)]);
             }
-            Inbound::Answer { .. } | Inbound::Batch { .. } | Inbound::Initialized | Inbound::Ignore => {}
+            Inbound::Answer { .. }
+            | Inbound::Progress { .. }
+            | Inbound::Batch { .. }
+            | Inbound::Initialized
+            | Inbound::Ignore => {}
             Inbound::Reject { id, rejection } => {
                 surface::text(&rejection);
                 let mut buffer = [0; MESSAGE];

@@ -16,6 +16,7 @@ mod remote;
 mod surface;
 mod tasks;
 mod traced;
+mod translation;
 
 use core::panic::PanicInfo;
 
@@ -60,6 +61,7 @@ pub extern "C" fn drowse_run() {
             surface::read_all(bytes.get(..length).unwrap_or_default());
             held::read(bytes.get(..length).unwrap_or_default());
             http::read(bytes.get(..length).unwrap_or_default());
+            translation::read(bytes.get(..length).unwrap_or_default());
             tasks::read(bytes.get(..length).unwrap_or_default());
         }
     }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::expand::ExpandError;
 use crate::record::{DEFAULT_MAX_TIMEOUT_MS, OnExpiry, Settings};
 use crate::remote::{self, CertificateError, HeaderError, ProxyError, UrlError};
+use crate::share::ShareError;
 use crate::suggest::nearest;
 
 mod members;
@@ -161,6 +162,9 @@ pub enum ConfigError {
         /// Why.
         source: CertificateError,
     },
+    /// Not a way to share a session.
+    #[error("--proxy: {0}")]
+    Share(#[from] ShareError),
     /// Something that only servers behind URLs have, for a command.
     #[error("{flag} is for servers behind a URL, and this one is a command: leave it out")]
     OnlyForUrls {

@@ -39,6 +39,9 @@ pub struct Credentials {
     /// Headers given with `-H`, in order; a name may come more than once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
+    /// The bearer token of clients to whom the session is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_token: Option<String>,
 }
 
 impl Default for Credentials {
@@ -51,6 +54,7 @@ impl Default for Credentials {
             variables: BTreeMap::new(),
             entry_headers: BTreeMap::new(),
             headers: Vec::new(),
+            share_token: None,
         }
     }
 }
@@ -74,6 +78,7 @@ impl fmt::Debug for Credentials {
             .field("variables", &names(&self.variables))
             .field("entry_headers", &names(&self.entry_headers))
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("share_token", &self.share_token.is_some())
             .finish()
     }
 }
@@ -129,6 +134,7 @@ mod tests {
         credentials.variables.insert("OTHER".into(), "o".into());
         credentials.entry_headers.insert("X-Entry".into(), "s3cret".into());
         credentials.headers.push(("X-Given".into(), "s3cret".into()));
+        credentials.share_token = Some("s3cret".into());
         write(&home, &name, &credentials).unwrap();
         let path = home.credentials_file(&name);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

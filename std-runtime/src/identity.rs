@@ -78,6 +78,7 @@ mod tests {
             given: Settings::default(),
             auto_connect: None,
             syncs: Vec::new(),
+            share: None,
             identity: String::new(),
             created: 7,
         };

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::home::{Home, HomeError, SessionName};
 use crate::process::ProcessIdentity;
 use crate::regular;
+use crate::share::Share;
 use crate::wire::FileSync;
 
 pub(crate) mod aside;
@@ -102,6 +103,9 @@ pub struct SessionRecord {
     /// The files that its bridge keeps equal to resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<FileSync>,
+    /// Where it is shared over HTTP, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// What it runs and with which credentials, as a hash ([`crate::identity`]): what is known of its server holds only
     /// for that. Empty: not said yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -182,6 +186,12 @@ pub struct StateRecord {
     /// The last lines of the server's stderr.
     #[serde(default)]
     pub stderr: Option<String>,
+    /// The URL at which its bridge shares it, while that lives, and shared it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_at: Option<String>,
+    /// Why it is not shared though it is to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_shared: Option<String>,
 }
 
 impl SessionRecord {
@@ -265,6 +275,8 @@ impl StateRecord {
             retry_at: None,
             message: None,
             stderr: None,
+            shared_at: None,
+            not_shared: None,
         }
     }
 }
@@ -550,6 +562,7 @@ mod tests {
             entry: None,
             auto_connect: None,
             syncs: Vec::new(),
+            share: None,
             identity: String::new(),
             created: 7,
         }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::life::{Errors, Latency};
 use crate::record::{DEFAULT_STOP_GRACE_MS, DEFAULT_TIMEOUT_MS, EraMemory, Settings};
+use crate::share::Sharing;
 
 /// The hello versions that this build speaks, best first.
 pub const HELLO_VERSIONS: &[u32] = &[1];
@@ -309,6 +310,8 @@ pub enum Kind {
     Network,
     /// The server answered with an HTTP status that is no answer.
     Http,
+    /// The address at which the session is to be shared cannot be had.
+    NotShared,
     /// A word that this build does not know.
     #[serde(other)]
     Unknown,
@@ -340,6 +343,7 @@ impl Kind {
             Self::NoSession => "no-session",
             Self::Network => "network",
             Self::Http => "http",
+            Self::NotShared => "not-shared",
             Self::NameTaken => "name-taken",
             Self::Config => "config",
             Self::Storage => "storage",
@@ -447,6 +451,9 @@ pub struct BridgeConfig {
     /// The files to keep equal to resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<FileSync>,
+    /// How it is shared over HTTP, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Sharing>,
     /// What is run and with which credentials, as a hash: see [`crate::identity`].
     #[serde(default)]
     pub identity: String,

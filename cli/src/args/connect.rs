@@ -3,12 +3,13 @@
 use clap::ArgMatches;
 use std::path::Path;
 
+use drowse_runtime::caller::WantedShare;
 use drowse_runtime::home::SessionName;
 use drowse_runtime::input::root_uri;
 use drowse_runtime::record::{OnExpiry, Settings};
-use drowse_runtime::remote::{self, Header};
+use drowse_runtime::remote::Header;
 
-use super::{seconds, session_name};
+use super::{seconds, session_name, share};
 use crate::error::Failure;
 use crate::target::{self, Target};
 
@@ -22,6 +23,7 @@ pub(crate) struct Connect {
     pub(crate) env: Vec<Variable>,
     pub(crate) headers: Vec<Header>,
     pub(crate) lazy: bool,
+    pub(crate) share: WantedShare,
 }
 
 /// One `--env`.
@@ -49,13 +51,21 @@ pub(super) fn read(session: Option<SessionName>, matches: &ArgMatches) -> Result
         }
     }
     let target = target::parse(&servers, many("command").cloned().collect())?;
-    let settings = settings(matches)?;
+    let (proxy, share) = share::proxies(matches)?;
+    let settings = Settings { proxy, ..settings(matches)? };
     let env = variables(matches)?;
     let headers = headers(matches)?;
     match &target {
         Target::Command { .. } => check_command(&target, &settings, &headers)?,
         Target::File(file) => {
             let file = file.display();
+            if let Some(Some(place)) = share.at.as_ref().filter(|at| at.as_ref().is_some_and(|at| at.port != 0)) {
+                return Err(Failure::usage(format!(
+                    "--proxy {place} would be the address of every session of {file}, and is one's only: give it for one \
+                     entry, or port 0, which is a free one for each"
+                ))
+                .with_hint(format!("drowse connect {file}:<entry> --proxy {place}")));
+            }
             if let Some(name) = name {
                 return Err(Failure::usage(format!(
                     "{file} is a whole file, whose sessions are named after its entries: {name} cannot be the \
@@ -72,7 +82,7 @@ pub(super) fn read(session: Option<SessionName>, matches: &ArgMatches) -> Result
         }
         Target::Entry { .. } | Target::Url(_) => {}
     }
-    Ok(Connect { target, name, settings, env, headers, lazy: matches.get_flag("lazy") })
+    Ok(Connect { target, name, settings, env, headers, lazy: matches.get_flag("lazy"), share })
 }
 
 fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
@@ -95,7 +105,7 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
         on_expiry: one("on-expiry").and_then(|word| OnExpiry::from_name(word)),
         roots: roots(matches)?,
         sampling_command: one("sampling-command").cloned(),
-        ..for_urls(matches)?
+        ..for_urls(matches)
     })
 }
 
@@ -115,7 +125,8 @@ pub(super) fn for_once(matches: &ArgMatches) -> Result<Settings, Failure> {
     Ok(Settings {
         roots: roots(matches)?,
         sampling_command: matches.get_one::<String>("sampling-command").cloned(),
-        ..for_urls(matches)?
+        proxy: matches.get_one::<String>("proxy").map(|typed| share::upstream(typed)).transpose()?,
+        ..for_urls(matches)
     })
 }
 
@@ -133,15 +144,14 @@ fn roots(matches: &ArgMatches) -> Result<Option<Vec<String>>, Failure> {
     typed.iter().filter(|root| !root.is_empty()).map(uri).collect::<Result<_, _>>().map(Some)
 }
 
-/// How a server behind a URL is reached, beside its headers.
-fn for_urls(matches: &ArgMatches) -> Result<Settings, Failure> {
+/// How a server behind a URL is reached, beside its headers and a proxy.
+fn for_urls(matches: &ArgMatches) -> Settings {
     let one = |id: &str| matches.get_one::<String>(id);
-    Ok(Settings {
+    Settings {
         insecure: choice(matches, "insecure", "no-insecure"),
         cacert: one("cacert").map(Into::into),
-        proxy: one("proxy").map(|typed| proxy(typed)).transpose()?,
         ..Settings::default()
-    })
+    }
 }
 
 fn choice(matches: &ArgMatches, on: &str, off: &str) -> Option<bool> {
@@ -158,20 +168,6 @@ pub(super) fn headers(matches: &ArgMatches) -> Result<Vec<Header>, Failure> {
 /// Every `--env`.
 pub(super) fn variables(matches: &ArgMatches) -> Result<Vec<Variable>, Failure> {
     matches.get_many::<String>("env").into_iter().flatten().map(|typed| variable(typed)).collect()
-}
-
-/// Elsewhere `--proxy` is where a session is served; that is told from the URL of a proxy by its form.
-fn proxy(typed: &str) -> Result<String, Failure> {
-    let place = typed.rsplit_once(':').map_or(typed, |(_, port)| port);
-    if !place.is_empty() && place.bytes().all(|b| b.is_ascii_digit()) && !typed.contains("://") {
-        return Err(Failure::usage(format!(
-            "--proxy takes the URL of the proxy by which the server is reached; serving the session at {typed} \
-             comes with a later release"
-        ))
-        .with_hint("--proxy http://host:port"));
-    }
-    remote::check_proxy(typed).map_err(|error| Failure::usage(format!("--proxy: {error}")))?;
-    Ok(typed.to_owned())
 }
 
 fn variable(typed: &str) -> Result<Variable, Failure> {

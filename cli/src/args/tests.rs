@@ -263,8 +263,17 @@ fn what_cannot_be_said_of_a_server() {
         ("connect -H A:hush -- cat".to_owned(), "-H is for servers behind a URL"),
         ("connect --insecure -- cat".to_owned(), "--insecure is for servers behind a URL"),
         ("connect --cacert f -- cat".to_owned(), "--cacert is for servers behind a URL"),
-        ("connect x.example --proxy 8080".to_owned(), "the session at 8080 comes with a later release"),
-        ("connect x.example --proxy 0.0.0.0:80".to_owned(), "comes with a later release"),
+        ("connect x.example --proxy 80800".to_owned(), "a session is shared at [host:]port"),
+        ("connect x.example --proxy me:hush@p".to_owned(), "a session is shared at [host:]port"),
+        ("connect x.example --proxy 1 --proxy 2".to_owned(), "--proxy is given twice"),
+        ("connect x.example --proxy 1 --proxy off".to_owned(), "--proxy is given twice"),
+        ("connect x.example --proxy http://p:1 --proxy http://p:2".to_owned(), "--proxy is given twice"),
+        ("connect x.example --proxy off --proxy-bearer-token hush".to_owned(), "leave out --proxy off"),
+        ("connect x.example --proxy 1 --proxy-bearer-token=".to_owned(), "an empty one would let everybody in"),
+        ("connect x.example --proxy 1 --proxy-bearer-token @/no/such".to_owned(), "cannot read /no/such"),
+        ("connect x.example --proxy 1 --proxy-bearer-token ${NO_SUCH}".to_owned(), "NO_SUCH is not set"),
+        ("tools-list --server x.example --proxy 8080".to_owned(), "a session is shared at 127.0.0.1:8080 by `connect`"),
+        (format!("connect {file} --proxy 8080"), "would be the address of every session"),
         ("connect x.example --proxy http://me:hush@p".to_owned(), "set HTTPS_PROXY instead"),
         ("connect x.example --proxy ftp://p".to_owned(), "--proxy: a proxy is written"),
         ("connect x.example --keepalive soon".to_owned(), "--keepalive takes a number of seconds"),
@@ -279,6 +288,22 @@ fn what_cannot_be_said_of_a_server() {
     }
     assert!(refused(&format!("connect {file} @x")).hint.clone().unwrap().ends_with(":<entry> @x"));
     assert_eq!(connected(&format!("connect {file}")).target, Target::File(file.to_string().into()));
+}
+
+#[test]
+fn where_a_session_is_shared() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "hush\n").unwrap();
+    let at = file.path().display();
+    let shared = connected(&format!("connect --proxy 8080 --proxy-bearer-token @{at} -- cat"));
+    assert_eq!(shared.share.at.unwrap().unwrap().to_string(), "127.0.0.1:8080");
+    assert_eq!((shared.share.token.as_deref(), shared.settings.proxy), (Some("hush"), None));
+    let both = connected("connect x.example --proxy http://p:1 --proxy [::1]:0 --proxy-bearer-token t");
+    assert_eq!(both.settings.proxy.as_deref(), Some("http://p:1"));
+    assert_eq!(both.share.at.unwrap().unwrap().to_string(), "[::1]:0");
+    assert_eq!(connected("connect x.example --proxy off").share.at, Some(None));
+    assert_eq!(connected("connect x.example").share, WantedShare::default());
+    assert!(connected(&format!("connect {at} --proxy 0")).share.at.unwrap().is_some(), "a free one for each");
 }
 
 #[test]
@@ -316,7 +341,7 @@ fn unknown_flags_are_errors_everywhere() {
     assert_eq!(refused("@s tools-list --ful").hint.as_deref(), Some("Did you mean: --full"));
     assert!(refused("@s ping -H a:b").message.contains("belongs to `connect`"));
     assert!(refused("@s ping --insecure").message.contains("belongs to `connect`"));
-    assert!(refused("connect x.example --proxy-bearer-token t").message.contains("later release"));
+    assert!(refused("@s ping --proxy-bearer-token t").message.contains("belongs to `connect`"));
     assert!(refused("@s ping extra").message.contains("unexpected argument `extra`"));
 }
 

@@ -10,14 +10,16 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use drowse_runtime::caller::{CallError, Connected, Sessions, WantedTarget};
+use drowse_runtime::caller::{CallError, Connected, Sessions, WantedShare, WantedTarget};
 use drowse_runtime::config::{ConfigFile, Transport};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::Settings;
 use drowse_runtime::wire::Ran;
 use serde_json::Value;
 
-use super::connect::{Names, Plan, pins, to_json, warn_of_misspelt, with_timeout, working_directory};
+use super::connect::{
+    Names, Plan, pins, to_json, warn_of_misspelt, warn_of_sharing, with_timeout, working_directory,
+};
 use super::{Context, Status};
 use crate::args::Variable;
 use crate::error::{Exit, Failure};
@@ -57,6 +59,7 @@ pub(super) fn connect(
     settings: Settings,
     env: Vec<Variable>,
     lazy: bool,
+    share: WantedShare,
 ) -> Result<Status, Failure> {
     let sessions = super::open()?;
     let cwd = working_directory()?;
@@ -87,6 +90,7 @@ pub(super) fn connect(
             headers: Vec::new(),
             cwd: cwd.clone(),
             lazy: lazy.then_some(true),
+            share: share.clone(),
         };
         jobs.push(Mutex::new(Some(Job { entry: entry.to_owned(), name, names, plan })));
     }
@@ -215,6 +219,7 @@ impl<'a> Results<'a> {
 
     fn success(&self, entry: &str, connected: &Connected) -> Result<(String, String), Failure> {
         let listed = self.sessions.get(&connected.name)?;
+        warn_of_sharing(self.context, &listed);
         let info: Option<Info<'_>> =
             connected.info.as_ref().map(|reply| result::read(reply.as_bytes())).transpose()?;
         let line = sessions::outcome(&listed, self.width, sessions::OUTCOME_WIDTH);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{
-    CallError, Connected, Environment, Listed, Outcome, Pin, Sessions, Wait, Wanted, WantedTarget,
+    CallError, Connected, Environment, Listed, Outcome, Pin, Sessions, Wait, Wanted, WantedShare, WantedTarget,
 };
 use drowse_runtime::config::{ConfigFile, Entry};
 use drowse_runtime::home::SessionName;
@@ -33,7 +33,7 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
     let sessions = super::open()?;
     let cwd = working_directory()?;
     if let Target::File(file) = connect.target {
-        return bulk::connect(context, &file, connect.settings, connect.env, connect.lazy);
+        return bulk::connect(context, &file, connect.settings, connect.env, connect.lazy, connect.share);
     }
     let mut names = Names::new(connect.name, connect.target.derived_name());
     let target = wanted_target(connect.target, &cwd)?;
@@ -49,6 +49,7 @@ pub(super) fn connect(context: &Context, connect: Connect) -> Result<Status, Fai
         headers: connect.headers,
         cwd,
         lazy: connect.lazy.then_some(true),
+        share: connect.share,
     };
     let taken = Mutex::default();
     let name = names.next(&sessions, &plan.target, &plan.cwd, &taken)?;
@@ -112,6 +113,7 @@ pub(super) struct Plan {
     pub(super) headers: Vec<Header>,
     pub(super) cwd: PathBuf,
     pub(super) lazy: Option<bool>,
+    pub(super) share: WantedShare,
 }
 
 impl Plan {
@@ -133,6 +135,7 @@ impl Plan {
             cwd: self.cwd,
             environment: Environment::current(),
             lazy: self.lazy,
+            share: self.share,
         };
         loop {
             let wait = Wait { deadline: None, interrupt: interrupt.map(Interrupt::fd) };
@@ -235,6 +238,9 @@ fn show(
     let listed = sessions.get(&connected.name)?;
     let reply = connected.info.as_ref().map(|reply| reply.as_bytes());
     let info: Option<Info<'_>> = reply.map(result::read).transpose()?;
+    if as_array {
+        warn_of_sharing(context, &listed);
+    }
     if context.output.json {
         let entry = to_json(&listed, connected.outcome, info.as_ref(), None);
         context.output.document(&if as_array { format!("[{entry}]") } else { entry })?;
@@ -272,6 +278,32 @@ fn show(
         context.output.notice(format_args!("↳ drowse {name} tools-list"));
     }
     Ok(Status::Done)
+}
+
+/// What there is to know of clients to whom a session is shared.
+pub(super) fn warn_of_sharing(context: &Context, listed: &Listed) {
+    let Ok(SessionRecord { share: Some(share), settings, .. }) = &listed.record else { return };
+    let name = &listed.name;
+    let not_shared = listed.known.as_ref().and_then(|known| known.not_shared.as_ref());
+    match (&listed.listener, not_shared) {
+        (Some(_), _) => {}
+        (None, Some(why)) => context.output.warning(
+            "not-shared",
+            format_args!("{why}; its commands work all the same, and drowse restart {name} tries again"),
+        ),
+        (None, None) => context
+            .output
+            .warning("not-shared", format_args!("{name} is shared at {share} from its first command on, not before")),
+    }
+    if settings.idle_timeout_secs.is_some_and(|secs| secs > 0) {
+        context.output.warning(
+            "stateful-clients",
+            format_args!(
+                "clients that keep a session open (the protocol up to 2025-11-25) keep {name} awake, until they end it \
+                 or do not use it for 30 min; those of 2026-07-28 let it sleep, and wake it by their next request"
+            ),
+        );
+    }
 }
 
 /// One session that was connected, for `--json`; `entry` is its entry's name where a whole file was connected.

@@ -9,7 +9,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use drowse_runtime::caller::{CallError, Listed, Pin, Sessions, WantedTarget};
+use drowse_runtime::caller::{CallError, Listed, Pin, Sessions, WantedShare, WantedTarget};
 use drowse_runtime::config::{ConfigError, ConfigFile, Transport};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::import::{self, Place, Server, Servers, Session};
@@ -287,6 +287,7 @@ impl Planner<'_> {
             headers: Vec::new(),
             cwd: self.cwd.to_owned(),
             lazy: Some(true),
+            share: WantedShare::default(),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::process::{Child, Command as Process, ExitCode, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use drowse_runtime::caller::{Environment, Sessions, Wait, Wanted};
+use drowse_runtime::caller::{Environment, Sessions, Wait, Wanted, WantedShare};
 use drowse_runtime::home::{Home, HomeError, SessionName};
 use drowse_runtime::log;
 use drowse_runtime::record::Settings;
@@ -89,6 +89,7 @@ fn wanted(
         cwd,
         environment: Environment::current(),
         lazy: Some(true),
+        share: WantedShare::default(),
     })
 }
 

@@ -273,7 +273,7 @@ fn is_about_a_session(words: &[String]) -> bool {
 /// Whether a line may be written to a file: it may hold a secret where headers or variables are given.
 fn may_be_remembered(line: &str) -> bool {
     let secret = |word: &str| {
-        ["-H", "--header", "--env"].iter().any(|flag| {
+        ["-H", "--header", "--env", "--proxy-bearer-token"].iter().any(|flag| {
             word == *flag
                 || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=') || *flag == "-H")
         })

@@ -51,7 +51,7 @@ pub(crate) fn table(processes: &[SessionProcess], now: u64, width: Option<usize>
 
 fn row(process: &SessionProcess, now: u64) -> Vec<Cell> {
     let style = match process.role {
-        Role::Bridge => Style::Cyan,
+        Role::Bridge | Role::Listener => Style::Cyan,
         Role::Server => Style::Green,
         Role::Child => Style::Dim,
         Role::Orphan(_) => Style::Yellow,

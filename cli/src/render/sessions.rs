@@ -42,7 +42,11 @@ pub(crate) fn entry(session: &Listed, width: usize) -> String {
 /// is at work.
 pub(crate) fn outcome(session: &Listed, width: usize, room: usize) -> String {
     let line = line(session, width, session.state.name(), room);
-    if session.state == State::Live { line } else { line + &below(session, record::now_ms()) }
+    if session.state != State::Live {
+        return line + &below(session, record::now_ms());
+    }
+    let shared = shared(session).map(|shared| paint(Style::Dim, &format!("  ↳ {shared}")) + "\n");
+    line + &shared.unwrap_or_default()
 }
 
 fn line(session: &Listed, width: usize, state: &str, room: usize) -> String {
@@ -129,7 +133,8 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
     let mut extra = Map::new();
     entry.insert("name".into(), session.name.to_string().into());
     entry.insert("status".into(), session.state.name().into());
-    if let Some(pid) = session.bridge_pid {
+    let listener = session.listener.as_ref();
+    if let Some(pid) = session.bridge_pid.or(listener.map(|listener| listener.pid)) {
         entry.insert("pid".into(), pid.into());
     }
     match &session.record {
@@ -139,6 +144,7 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
                 entry.insert("idleTimeoutSecs".into(), seconds.into());
             }
             settings(record, &mut extra);
+            sharing(session, record, &mut extra);
             extra.insert("created".into(), record.created.into());
         }
         Err(error) => {
@@ -184,6 +190,37 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
     extra.insert("nextStep".into(), steps(session, now).join("; ").into());
     entry.insert("_drowse".into(), extra.into());
     entry
+}
+
+/// Where it is shared, and by which process; of the token no more than that there is one.
+fn sharing(session: &Listed, record: &SessionRecord, extra: &mut Map<String, Value>) {
+    if let Some(share) = &record.share {
+        extra.insert("share".into(), json!({"address": share.to_string(), "bearerToken": share.token}));
+    }
+    if let Some(listener) = &session.listener {
+        extra.insert("listener".into(), json!({"pid": listener.pid, "url": listener.url}));
+    }
+    if let Some(why) = not_shared(session) {
+        extra.insert("notShared".into(), why.into());
+    }
+}
+
+/// Why it is not shared though it is to be, if its bridge said so.
+fn not_shared(session: &Listed) -> Option<&str> {
+    session.known.as_ref()?.not_shared.as_deref().filter(|_| session.bridge_pid.is_some())
+}
+
+/// Where it is shared, for people.
+fn shared(session: &Listed) -> Option<String> {
+    let token = session.record.as_ref().is_ok_and(|record| record.share.as_ref().is_some_and(|share| share.token));
+    match (&session.listener, not_shared(session)) {
+        (Some(listener), _) => {
+            let who = if session.bridge_pid.is_some() { "its bridge" } else { "its listener" };
+            let token = if token { ", for clients with its bearer token" } else { "" };
+            Some(format!("shared at {}{token} ({who} is process {})", listener.url, listener.pid))
+        }
+        (None, why) => why.map(|why| one_line(why, REASON_WIDTH)),
+    }
 }
 
 /// What was set of a session, and how a server behind a URL is reached. Of headers no more than their names.
@@ -244,6 +281,7 @@ pub(crate) fn dot(state: State) -> (&'static str, Style) {
 fn hints(session: &Listed, now: u64) -> Vec<String> {
     let mut hints =
         if session.record.is_err() || session.state_error.is_some() { Vec::new() } else { why(session) };
+    hints.extend(shared(session));
     hints.extend(steps(session, now));
     hints
 }
@@ -316,6 +354,7 @@ fn reconnect(session: &Listed) -> String {
 
 #[cfg(test)]
 mod tests {
+    use drowse_runtime::caller::Listener;
     use drowse_runtime::home::SessionName;
     use drowse_runtime::record::StateRecord;
 
@@ -336,6 +375,7 @@ mod tests {
             known: Some(known),
             bridge_pid: state.is_awake().then_some(6),
             status: None,
+            listener: None,
         }
     }
 
@@ -386,6 +426,31 @@ mod tests {
             record::RecordError::Malformed { path: "x".into(), what: error.to_string(), fix: String::new() }
         });
         assert_eq!(aged(&never, 3_600_005), "dormant");
+    }
+
+    #[test]
+    fn where_it_is_shared_and_by_whom() {
+        let mut listed = sleepy(State::Idle, 600);
+        listed.record.as_mut().unwrap().share =
+            serde_json::from_value(json!({"host": "127.0.0.1", "port": 0, "token": true})).unwrap();
+        assert!(!hints(&listed, 0).iter().any(|hint| hint.contains("shared")), "its bridge was killed");
+        listed.listener = Some(Listener { pid: 6, url: "http://127.0.0.1:7/mcp".into() });
+        let [shared, next] = &hints(&listed, 0)[..] else { panic!() };
+        assert_eq!(
+            shared,
+            "shared at http://127.0.0.1:7/mcp, for clients with its bearer token (its listener is process 6)"
+        );
+        assert!(next.starts_with("wakes on next use"), "{next}");
+        let document = to_json(&listed);
+        assert_eq!((&document["pid"], &document["status"]), (&json!(6), &json!("idle")));
+        let extra = &document["_drowse"];
+        assert_eq!(extra["share"], json!({"address": "127.0.0.1:0", "bearerToken": true}));
+        assert_eq!(extra["listener"], json!({"pid": 6, "url": "http://127.0.0.1:7/mcp"}));
+        assert!(extra.get("serverPid").is_none());
+        let mut failed = session(State::Live);
+        failed.known.as_mut().unwrap().not_shared = Some("port 7 is in use".into());
+        assert_eq!(hints(&failed, 0)[0], "port 7 is in use");
+        assert_eq!(to_json(&failed)["_drowse"]["notShared"], "port 7 is in use");
     }
 
     #[test]

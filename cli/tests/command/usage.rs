@@ -30,7 +30,9 @@ fn usage_errors_exit_1_and_say_what_to_do() {
         ("connect https://", "names no host"),
         ("connect x.example -H Mcp-Session-Id:1", "drowse's own"),
         ("connect x.example --lazy --cacert none.pem", "--cacert: cannot read"),
-        ("connect x.example --proxy 127.0.0.1:8080", "later release"),
+        ("connect x.example --proxy 0.0.0.0:8080", "give --proxy-bearer-token"),
+        ("connect x.example --proxy-bearer-token t", "give --proxy [host:]port, too"),
+        ("connect x.example --proxy :8080", "a session is shared at [host:]port"),
         ("connect --header A:1 -- cat", "for servers behind a URL"),
         ("connect mcp.json:entry", "no file `mcp.json`"),
         ("@s enable", "later release"),
@@ -56,6 +58,8 @@ fn secrets_in_the_wrong_place_are_not_shown() {
         "connect x.example -H X-A:hush\u{1}",
         "connect x.example -H Host:hush --json",
         "connect x.example --proxy http://me:hush@proxy",
+        "connect x.example --proxy 0 --proxy-bearer-token hush\u{1}",
+        "connect x.example --proxy-bearer-token hush",
     ] {
         let run = home.run(line);
         assert_eq!((run.code, run.out.as_str()), (1, ""), "{line}: {}", run.err);

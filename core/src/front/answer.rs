@@ -1,7 +1,6 @@
 //! What a server's answer is to the client that asked, where the two are not of one era, or the answer is about more than
 //! the request.
 
-use super::round::Sort;
 use crate::capabilities::ClientCapabilities;
 use crate::envelope::Message;
 use crate::era::Era;
@@ -9,7 +8,7 @@ use crate::held::Kind;
 use crate::method::Method;
 use crate::splice::{self, Visit};
 
-/// What the client is told.
+/// What the client is told. What a modern server's result is to a legacy client says [`super::round::Sort`] before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The answer, rewritten: [`splice::answer`] or [`splice::answer_legacy`].
@@ -20,10 +19,6 @@ pub enum Answer {
     VisitFirst(Visit),
     /// That it would have to declare more: [`splice::missing_capability`].
     Missing(Kind),
-    /// It is asked by requests what the server wants first: [`super::round`].
-    Round,
-    /// An error: there is no such result in the client's era.
-    Unknown,
 }
 
 /// A request that was answered.
@@ -50,16 +45,8 @@ impl Answer {
             return Self::Plain;
         }
         match (client, server) {
-            (Era::Modern, Era::Modern) => Self::Plain,
+            (_, Era::Modern) => Self::Plain,
             (Era::Legacy, Era::Legacy) => Visit::of(frame, message).map_or(Self::Plain, Self::Visits),
-            (Era::Legacy, Era::Modern) => {
-                let Message::Response { result, .. } = *message else { return Self::Plain };
-                match Sort::of(frame, result) {
-                    Sort::Complete => Self::Plain,
-                    Sort::InputRequired => Self::Round,
-                    Sort::Unknown => Self::Unknown,
-                }
-            }
             (Era::Modern, Era::Legacy) => {
                 if let Some(kind) = lacks.filter(|_| splice::is_failure(frame, message)) {
                     return Self::Missing(kind);

@@ -4,7 +4,7 @@
 use heapless::Vec;
 
 use super::{Inbound, Rejection, cancelled, object};
-use crate::activity::{self, Asker, Starts};
+use crate::activity::{self, Asker};
 use crate::capabilities::ClientCapabilities;
 use crate::envelope::{self, Message};
 use crate::era::{Era, Revision};
@@ -112,12 +112,12 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, level: &mut Option<L
         }
         Method::Discover | Method::Listen | Method::Other => reject(Rejection::UnknownMethod),
         _ if method.is_drowses() => reject(Rejection::UnknownMethod),
-        _ if activity::rule(method, asker, false).starts == Starts::Yes => Inbound::Operation {
-            operation: Operation { method, allowance: None },
-            parts,
-            token: parts.meta(frame, crate::message::META_PROGRESS_TOKEN),
-        },
-        _ => reject(Rejection::UnknownMethod),
+        _ => {
+            let token = parts.meta(frame, crate::message::META_PROGRESS_TOKEN);
+            let rule = activity::rule(method, asker, false);
+            super::for_server(rule, Operation { method, allowance: None }, parts, token)
+                .unwrap_or_else(|| reject(Rejection::UnknownMethod))
+        }
     }
 }
 

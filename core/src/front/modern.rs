@@ -77,7 +77,7 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
             None => reject(Rejection::InvalidFilter),
         },
         // What the table says starts a server is what is carried to it.
-        _ if rule(false).starts == Starts::Yes && is_carried(method) => {
+        _ if is_carried(method) => {
             let allowance = parts
                 .meta(frame, message::META_TIMEOUT)
                 .and_then(|span| json::as_u64(span.of(frame)))
@@ -88,7 +88,8 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
                     Allowance { quiet, total: default.total.max(quiet) }
                 });
             let token = parts.meta(frame, message::META_PROGRESS_TOKEN);
-            Inbound::Operation { operation: Operation { method, allowance }, parts, token }
+            super::for_server(rule(false), Operation { method, allowance }, parts, token)
+                .unwrap_or_else(|| reject(Rejection::UnknownMethod))
         }
         _ => reject(Rejection::UnknownMethod),
     }

@@ -379,3 +379,36 @@ fn tasks_reach_servers_of_the_same_era_and_drowses_own_commands_reach_both() {
     }
     assert!(open().answers_cancelled() && !opened.answers_cancelled() && !old.answers_cancelled());
 }
+
+#[test]
+fn lists_of_a_proxy_port_are_not_what_starts_a_server() {
+    let lists = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+    let legacy = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{}}}}"#);
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+    for asker in Asker::ALL {
+        let mut modern_front = Front::of(asker);
+        let mut legacy_front = Front::of(asker);
+        assert!(!legacy_front.defers());
+        legacy_front.handle_frame(initialize.as_bytes(), DEFAULT);
+        for method in lists {
+            for inbound in [
+                modern_front.handle_frame(modern(method, "").as_bytes(), DEFAULT),
+                legacy_front.handle_frame(legacy(method).as_bytes(), DEFAULT),
+            ] {
+                let passed = matches!(inbound, Inbound::Operation { .. });
+                let listed = matches!(inbound, Inbound::List { .. });
+                let starts = matches!(asker, Asker::Command | Asker::DevProxy);
+                assert_eq!((passed, listed), (starts, !starts), "{method} of {asker:?}");
+            }
+        }
+        for method in ["tools/call", "prompts/get", "resources/read", "completion/complete", "tasks/get"] {
+            let line = modern(method, "");
+            assert!(matches!(modern_front.handle_frame(line.as_bytes(), DEFAULT), Inbound::Operation { .. }));
+            let line = legacy(method);
+            assert!(matches!(legacy_front.handle_frame(line.as_bytes(), DEFAULT), Inbound::Operation { .. }));
+        }
+        assert_eq!(legacy_front.defers(), asker == Asker::ProxyPort, "a session of {asker:?}");
+        assert!(!modern_front.defers(), "it has none");
+        assert_eq!(legacy_front.is_outside(), asker == Asker::ProxyPort);
+    }
+}

@@ -179,9 +179,12 @@ fn one_that_is_gone_after_a_start_is_dropped_and_the_others_are_expressed() {
         world.settle();
         world.lose();
         world.refuses.insert(1, -32602);
+        let gone = world.texts[&1];
         world.start();
         world.settle();
         assert_eq!(world.announced(), [2, 3].into(), "{era:?}");
+        world.pass(Duration::from_secs(70));
+        assert_eq!(world.refusals, [Some(gone)], "{era:?}: said once, by its name");
         let told = world.told(one);
         assert!(matches!(told[..], [Told::Acknowledged, Told::End(End::Refused { why: Why::Gone, .. })]));
         let told = world.told(both);

@@ -31,6 +31,8 @@ pub(super) struct Circumstances<'c> {
     pub(super) limit: usize,
     /// What the network said of this request.
     pub(super) detail: Option<&'c str>,
+    /// The server is being written: its users have the tools of the dev proxy.
+    pub(super) dev: bool,
 }
 
 /// Explains the failure of a request.
@@ -50,6 +52,24 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Cancelled => "the request was cancelled".to_owned(),
         Cause::ServerLost => {
             "the server ended during the request; the next call starts a fresh one".to_owned()
+        }
+        Cause::StartFailed if around.dev => format!(
+            "{}; the next request may try again after a moment, and dev_restart tries at once",
+            around.start.unwrap_or("the server could not be started")
+        ),
+        Cause::BackingOff if around.dev => dev_backing_off(around.start),
+        Cause::ShuttingDown if around.dev => "the dev proxy is shutting down".to_owned(),
+        Cause::Restarted => match failure.ran {
+            Ran::No => "the server was restarted before it had the request".to_owned(),
+            Ran::Unknown => {
+                "the server was restarted before it answered: look whether the call took effect before you repeat it"
+                    .to_owned()
+            }
+        },
+        Cause::NotReady => {
+            "the server is not ready yet, and the request did not wait any longer: try again in a moment \
+             (dev_status and dev_logs say how it stands)"
+                .to_owned()
         }
         Cause::StartFailed => around.start.unwrap_or("the server could not be started").to_owned(),
         Cause::BackingOff => backing_off(around.start),
@@ -82,7 +102,7 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Refused => detailed("the server refused the request", around.detail),
         _ => "the request failed".to_owned(),
     };
-    if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
+    if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff | Cause::NotReady)
         && let Some(stderr) = around.stderr
     {
         more.push(("stderr", json!(stderr)));
@@ -108,6 +128,29 @@ pub(super) fn unavailable(why: Unavailable, around: &Circumstances<'_>) -> Expla
         Unavailable::Unkillable => Cause::Unkillable,
     };
     failure(Failure { cause, ran: Ran::No }, around)
+}
+
+/// The same for a client that is not to learn how the server is run: a command line, an address or the server's last words
+/// may hold what only the session's owner knows.
+pub(super) fn for_outsiders(explained: &Explained) -> Explained {
+    let data: Value = serde_json::from_str(&explained.data).unwrap_or_default();
+    let Some(said) = data.get("drowse").and_then(Value::as_object) else {
+        return Explained { message: explained.message.clone(), data: explained.data.clone() };
+    };
+    let kind = said.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let message = match kind {
+        "start-failed" => "the server could not be started: its owner finds out why (`drowse logs`)",
+        "storage" | "not-persisted" => "the server could not be started: its owner has to make room",
+        "backing-off" => "the server keeps crashing: try again later, or tell its owner",
+        "unauthorized" => "the server refused the credentials of the session: tell its owner",
+        "network" | "http" => "the server cannot be reached: try again later, or tell its owner",
+        "invalid-answer" => "the server's answer is not a valid message",
+        _ => &explained.message,
+    };
+    let told = ["kind", "ran", "retryAt", "limit"];
+    let more = said.iter().filter(|(name, _)| told.contains(&name.as_str()));
+    let data = Value::Object(more.map(|(name, value)| (name.clone(), value.clone())).collect());
+    Explained { message: message.to_owned(), data: json!({ "drowse": data }).to_string() }
 }
 
 /// Explains why the answers to questions lead to no call.
@@ -182,6 +225,14 @@ fn detailed(what: &str, detail: Option<&str>) -> String {
 fn backing_off(start: Option<&str>) -> String {
     let why = start.map_or(String::new(), |text| format!(" (last: {text})"));
     format!("the server keeps crashing{why}; wait a moment, or `restart` the session to try at once")
+}
+
+fn dev_backing_off(start: Option<&str>) -> String {
+    let why = start.map_or(String::new(), |text| format!(": {text}"));
+    format!(
+        "the server ended or could not be started{why}; it is not tried again at once, but dev_restart does \
+         (dev_logs shows what it wrote)"
+    )
 }
 
 fn with_data(message: String, kind: &str, ran: &str, more: Vec<(&str, Value)>) -> Explained {
@@ -276,6 +327,30 @@ mod tests {
             no_answer(StatusCode::OK, b"{\"id\":\n 7}"),
             "HTTP status 200 with a body that does not answer the request: {\"id\": 7}"
         );
+    }
+
+    #[test]
+    fn outsiders_are_told_what_went_wrong_and_nothing_of_the_surroundings() {
+        let around = Circumstances {
+            start: Some("cannot run /home/me/s3cret"),
+            stderr: Some("token s3cret refused"),
+            retry_at_ms: Some(5),
+            limit: 1 << 20,
+            detail: Some("https://h/mcp?key=s3cret"),
+        };
+        for cause in Cause::ALL {
+            let whole = failure(Failure { cause, ran: Ran::No }, &around);
+            let told = for_outsiders(&whole);
+            assert!(!told.message.contains("s3cret") && !told.data.contains("s3cret"), "{cause:?}: {}", told.message);
+            assert!(!told.message.is_empty());
+            let data: Value = serde_json::from_str(&told.data).unwrap();
+            let whole: Value = serde_json::from_str(&whole.data).unwrap();
+            for name in ["kind", "ran", "retryAt", "limit"] {
+                assert_eq!(data["drowse"].get(name), whole["drowse"].get(name), "{cause:?}");
+            }
+        }
+        let other = Explained { message: "m".to_owned(), data: r#"{"supported":[]}"#.to_owned() };
+        assert_eq!(for_outsiders(&other).data, other.data);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct BridgeHost {
     life: life::Writer,
     /// The beginning of a line of stderr whose end has not come.
     partial: Vec<u8>,
+    /// Where the session is shared, or why it is not though it is to be.
+    shared: Option<Result<String, String>>,
     /// Where the starter waits.
     ready: Option<File>,
     /// The starter's lock, ours too until the server is ready.
@@ -74,9 +76,21 @@ impl BridgeHost {
             log,
             last: None,
             partial: Vec::new(),
+            shared: None,
             ready: Some(ready),
             lock: Some(lock),
         }
+    }
+
+    /// It is shared at that URL; or it is to be, and why it is not.
+    pub(super) fn sharing(mut self, shared: Option<Result<String, String>>) -> Self {
+        if let Some(Err(why)) = &shared
+            && let Some(log) = &mut self.log
+        {
+            let _ = log.drowse(why);
+        }
+        self.shared = shared;
+        self
     }
 
     fn report(&mut self, report: &StartReport) {
@@ -131,6 +145,8 @@ impl Host for BridgeHost {
             retry_at: facts.retry_at.map(|at| time_of_day(at, facts.now, since)),
             message: facts.message.clone(),
             stderr: facts.stderr.clone(),
+            shared_at: self.shared.as_ref().and_then(|shared| shared.as_ref().ok().cloned()),
+            not_shared: self.shared.as_ref().and_then(|shared| shared.as_ref().err().cloned()),
         };
         let write = if state.is_awake() { record::write_state } else { record::write_last_state };
         write(&self.home, &self.name, &record).map_err(io::Error::other)?;

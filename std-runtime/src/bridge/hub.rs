@@ -16,6 +16,7 @@ mod notices;
 mod questions;
 mod relay;
 mod remote;
+mod saved;
 mod settings;
 mod snapshot;
 mod streams;
@@ -23,7 +24,7 @@ mod sync;
 mod tasks;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -40,6 +41,7 @@ use drowse_core::logging::{Level, Wanted};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
+use drowse_core::rest::Rest;
 use drowse_core::server::{
     self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError, Transport,
 };
@@ -71,6 +73,8 @@ use remote::{Post, Remote};
 use snapshot::Gathered;
 use sync::Syncs;
 use tasks::Pending;
+
+pub use dev::{DevConfig, Workshop};
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -168,6 +172,8 @@ struct Inner {
     tasks: Pending,
     /// Who hears what the server announces.
     listeners: Listeners,
+    /// Connections of clients whose sessions keep the server awake.
+    stateful: HashSet<u64>,
     /// Files that are kept equal to resources.
     syncs: Syncs,
     /// What of its life is not written down yet.
@@ -186,10 +192,14 @@ struct Inner {
     revision: Option<Revision>,
     /// Who asked for the end, and waits for it.
     closers: Vec<(u64, Vec<u8>)>,
+    /// What is more where the server is being written.
+    dev: Option<Box<dev::Dev>>,
     spawn_failure: Option<String>,
     failure: Option<String>,
     stderr: Vec<u8>,
     armed: Option<Instant>,
+    /// When the host gives back what it can have again.
+    rest: Rest,
     started: bool,
     retired: bool,
 }
@@ -237,6 +247,8 @@ struct Payload {
     /// The legacy client that waits for it, and how often the server wanted something of that.
     client: Option<Rc<legacy::Client>>,
     rounds: u16,
+    /// It may run twice.
+    repeatable: bool,
 }
 
 impl Payload {
@@ -265,13 +277,20 @@ impl Payload {
             lacks: None,
             client: None,
             rounds: 0,
+            repeatable: false,
         }
     }
 
     /// Whether its frame is needed after a server of that era has it.
     fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
         let can_be_asked = self.capabilities != ClientCapabilities::default();
-        answer::is_needed_later(self.method, self.era(), server.map(|revision| revision.era()), can_be_asked)
+        self.repeatable
+            || answer::is_needed_later(
+                self.method,
+                self.era(),
+                server.map(|revision| revision.era()),
+                can_be_asked,
+            )
     }
 
     /// The era of its client.
@@ -357,6 +376,7 @@ impl Hub {
             cache: Cache::default(),
             tasks: Pending::new(),
             listeners: Listeners::new(),
+            stateful: HashSet::new(),
             syncs: Syncs::default(),
             chronicle: Chronicle::default(),
             gathered: Gathered::default(),
@@ -376,10 +396,12 @@ impl Hub {
             handshake: None,
             revision,
             closers: Vec::new(),
+            dev: None,
             spawn_failure: None,
             failure: None,
             stderr: Vec::new(),
             armed: None,
+            rest: Rest::new(),
             started: false,
             retired: false,
         };
@@ -421,6 +443,7 @@ impl Hub {
     pub fn close(&self) {
         self.with(|hub, inner, now| {
             inner.server.close(now);
+            inner.close_dev();
             hub.drive(inner, None);
         });
     }
@@ -485,6 +508,8 @@ impl Hub {
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
+                        inner.dev_timeout(now);
+                        hub.rest_in_time(inner, now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -556,7 +581,8 @@ impl Hub {
                 }
                 inner.drive_tasks(now);
                 self.tell_of_snapshot(inner, now);
-                if self.drive_questions(inner, now) | self.drive_asks(inner, now) {
+                if self.drive_questions(inner, now) | self.drive_asks(inner, now) | self.drive_dev(inner, now)
+                {
                     continue;
                 }
                 break;
@@ -601,6 +627,8 @@ impl Hub {
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    let frame = current.and_then(|(of, frame)| (of == key).then_some(frame));
+                    let payload = payload.and_then(|payload| inner.answer_without(payload, failure, frame));
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
                             remote.abandon(wire);
@@ -626,6 +654,9 @@ impl Hub {
                 Action::Terminate | Action::Kill if inner.remote.is_some() => {
                     if let Some(remote) = &mut inner.remote {
                         remote.abort();
+                        if let (Some(keeper), true) = (&remote.keeper, matches!(action, Action::Kill)) {
+                            keeper.kill();
+                        }
                     }
                     self.remote_ended(inner);
                 }
@@ -654,6 +685,11 @@ impl Hub {
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
+        self.arm(inner);
+    }
+
+    /// Sees to it that the timer fires in time.
+    fn arm(&self, inner: &mut Inner) {
         let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
@@ -695,7 +731,7 @@ impl Hub {
         let facts = Facts {
             record,
             now: now.as_millis(),
-            server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
+            server_pid: inner.server_pid(),
             // An era that did not hold is not remembered.
             revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),
             crashes: crashes.times().iter().map(|at| at.as_millis()).collect(),
@@ -704,6 +740,7 @@ impl Hub {
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
         let persisted = inner.host.persist(&facts);
+        inner.note_dev(now, record.state);
         inner.chronicle(now, record);
         match persisted {
             Ok(()) => {
@@ -731,6 +768,14 @@ impl Hub {
         match inner.host.spawn(generation) {
             Ok(Backend::Remote(client)) => {
                 inner.remote = Some(Remote::new(client, generation));
+                inner.server.handle_spawned(now);
+            }
+            Ok(Backend::Served(Process { input, output, errors, control }, client)) => {
+                let mut remote = Remote::new(client, generation);
+                remote.keeper = Some(Rc::clone(&control));
+                remote.input = Some(input);
+                inner.remote = Some(remote);
+                self.watch_keeper(generation, output, errors, control);
                 inner.server.handle_spawned(now);
             }
             Ok(Backend::Process(Process { input, output, errors, control })) => {
@@ -838,6 +883,8 @@ impl Inner {
             self.asks.poll_timeout(),
             self.tasks.poll_timeout(),
             self.gathered.poll_timeout(),
+            self.dev_deadline(),
+            self.rest.poll_timeout(),
         ];
         ours.into_iter().chain([server]).flatten().min()
     }
@@ -865,6 +912,7 @@ impl Inner {
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
             detail: None,
+            dev: self.dev.is_some(),
         })
     }
 
@@ -880,7 +928,8 @@ impl Inner {
     fn stderr_tail(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stderr);
         let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+        let shown = || self.without_secrets(text);
+        (!text.is_empty()).then(shown)
     }
 
     fn status(&self, now: Instant) -> serde_json::Value {

@@ -29,7 +29,7 @@ use drowse_core::negotiate::Limits;
 use drowse_core::server;
 use drowse_core::snapshot;
 use drowse_core::time::Duration;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault;
@@ -37,6 +37,7 @@ use crate::home::{Home, HomeError, SessionName};
 use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
+use crate::share::{Sharing, Taken};
 use crate::sys::suspension::Suspension;
 use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
@@ -44,11 +45,24 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
+pub use hub::{DevConfig, Hub, HubConfig, Workshop};
 pub(crate) use hub::{Guest, Offered};
-pub use hub::{Hub, HubConfig};
 pub(crate) use mouth::{About, Sink};
 
 use host::BridgeHost;
+
+/// A client for a server on this machine, which needs no proxies and no credentials.
+pub(crate) fn local_client(url: &str) -> Result<std::rc::Rc<dyn Client>, String> {
+    let remote = crate::wire::Remote {
+        url: url.to_owned(),
+        headers: Vec::new(),
+        insecure: false,
+        cacert: None,
+        proxy: None,
+    };
+    let client = client::HttpClient::new(&remote, &[], Duration::from_secs(5))?;
+    Ok(std::rc::Rc::new(client))
+}
 
 /// How many requests may be under way at once; more wait on their connections.
 const SLOTS: usize = 256;
@@ -76,9 +90,9 @@ pub fn serve() -> ExitCode {
     match config {
         Ok(config) => match run(config, ready) {
             Ok(()) => ExitCode::SUCCESS,
-            Err((ready, message)) => {
+            Err((ready, kind, message)) => {
                 if let Some(ready) = ready {
-                    BridgeHost::fail(ready, Kind::Storage, message);
+                    BridgeHost::fail(ready, kind, message);
                 }
                 ExitCode::FAILURE
             }
@@ -90,28 +104,34 @@ pub fn serve() -> ExitCode {
     }
 }
 
-type Refused = (Option<File>, String);
+type Refused = (Option<File>, Kind, String);
 
 fn run(config: BridgeConfig, ready: File) -> Result<(), Refused> {
     let prepared = prepare(&config, &ready).and_then(|prepared| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| ("starting the runtime", error))?;
-        let identity = ProcessIdentity::of_self().map_err(|error| ("looking at this process", error))?;
+            .map_err(|error| Unfit::of("starting the runtime", error))?;
+        let identity =
+            ProcessIdentity::of_self().map_err(|error| Unfit::of("looking at this process", error))?;
         Ok((prepared, runtime, identity))
     });
-    let (Prepared { home, name, log, lock, bridge_lock, listener }, runtime, identity) = match prepared {
+    let (Prepared { home, name, log, lock, bridge_lock, listener, shared }, runtime, identity) = match prepared {
         Ok(prepared) => prepared,
-        Err((what, error)) => return Err((Some(ready), format!("{what}: {error}"))),
+        Err(Unfit { kind, message }) => return Err((Some(ready), kind, message)),
     };
-    let host = BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock);
-    let outcome =
-        tokio::task::LocalSet::new().block_on(&runtime, serve_session(&config, &home, &name, host, listener));
+    let (shared, taken) = match shared {
+        Some(Ok(taken)) => (Some(Ok(taken.url.clone())), Some(taken)),
+        Some(Err(why)) => (Some(Err(why)), None),
+        None => (None, None),
+    };
+    let host = BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock).sharing(shared);
+    let served = serve_session(&config, &home, &name, host, listener, taken);
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, served);
     // The lock B is the last thing to go: whoever waits for it finds nothing of us.
     drop(runtime);
     drop(bridge_lock);
-    outcome.map_err(|error| (None, error.to_string()))
+    outcome.map_err(|error| (None, Kind::Storage, error.to_string()))
 }
 
 struct Prepared {
@@ -121,33 +141,54 @@ struct Prepared {
     lock: OwnedFd,
     bridge_lock: Lock,
     listener: std::os::unix::net::UnixListener,
+    /// The address at which the session is shared, or why it cannot be had.
+    shared: Option<Result<Taken, String>>,
+}
+
+/// Why there can be no bridge.
+struct Unfit {
+    kind: Kind,
+    message: String,
+}
+
+impl Unfit {
+    fn of(what: &str, error: io::Error) -> Self {
+        Self { kind: Kind::Storage, message: format!("{what}: {error}") }
+    }
 }
 
 /// B1 and B2, and making this process fit to own a server.
-fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, (&'static str, io::Error)> {
+fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, Unfit> {
     use std::os::fd::AsRawFd;
     process::close_descriptors_from(3, &[config.lock_fd, ready.as_raw_fd()])
-        .map_err(|error| ("closing inherited files", error))?;
-    let lock = process::adopt_descriptor(config.lock_fd).map_err(|error| ("taking over the lock", error))?;
-    let name =
-        SessionName::new(&config.session).map_err(|error| ("the session's name", io::Error::other(error)))?;
+        .map_err(|error| Unfit::of("closing inherited files", error))?;
+    let lock =
+        process::adopt_descriptor(config.lock_fd).map_err(|error| Unfit::of("taking over the lock", error))?;
+    let name = SessionName::new(&config.session)
+        .map_err(|error| Unfit::of("the session's name", io::Error::other(error)))?;
     let home = Home::resolved(config.home.clone(), config.runtime.clone());
     let log = SessionLog::open(home.log_file(&name), log::DEFAULT_CAP).ok();
     process::detach_standard_streams(log.as_ref().map(|log| log.file().as_fd()))
-        .map_err(|error| ("detaching from the starter", error))?;
+        .map_err(|error| Unfit::of("detaching from the starter", error))?;
     // A working directory that somebody unmounts or removes is not ours to hold.
     let _ = std::env::set_current_dir(Path::new("/"));
-    process::become_subreaper().map_err(|error| ("becoming the reaper of the server's processes", error))?;
+    process::become_subreaper()
+        .map_err(|error| Unfit::of("becoming the reaper of the server's processes", error))?;
     // Free, save for those who look for a moment whether it is.
     let wait = Wait::at_most(Duration::from_millis(config.connect_timeout_ms));
     let bridge_lock = Lock::acquire(&home.bridge_lock(&name), wait)
-        .map_err(|error| ("taking the session's lock", io::Error::other(error)))?;
+        .map_err(|error| Unfit::of("taking the session's lock", io::Error::other(error)))?;
     fault::point("B1");
+    // The last bridge had it until it gave up B.
+    let shared = config.share.as_ref().map(Sharing::take);
+    if let (Some(Err(why)), Some(Sharing { required: true, .. })) = (&shared, &config.share) {
+        return Err(Unfit { kind: Kind::NotShared, message: why.clone() });
+    }
     let listener = listen(&home, &name).map_err(|error| {
         let error = HomeError::io("listen at", &home.socket_file(&name), error);
-        ("listening on the session's socket", io::Error::other(error))
+        Unfit::of("listening on the session's socket", io::Error::other(error))
     })?;
-    Ok(Prepared { home, name, log, lock, bridge_lock, listener })
+    Ok(Prepared { home, name, log, lock, bridge_lock, listener, shared })
 }
 
 /// B3 to D3.
@@ -157,14 +198,24 @@ async fn serve_session(
     name: &SessionName,
     host: BridgeHost,
     listener: std::os::unix::net::UnixListener,
+    taken: Option<Taken>,
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
 
-    let hub = Hub::new(hub_config(config), Box::new(host));
+    let mut hub_config = hub_config(config);
+    hub_config.server.lifecycle.listens = taken.is_some();
+    let hub = Hub::new(hub_config, Box::new(host));
     hub.start();
+    let front = match taken {
+        Some(Taken { listener, options, .. }) => {
+            let (hub, listener) = (hub.clone(), TcpListener::from_std(listener)?);
+            Some(tokio::task::spawn_local(async move { crate::serve::http(&hub, listener, options).await }))
+        }
+        None => None,
+    };
     let mut suspension = Suspension::watch();
     loop {
         tokio::select! {
@@ -194,6 +245,10 @@ async fn serve_session(
     fault::point("D3-unlinked");
     drop(listener);
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
+    // It gives up the address at once, and its clients a moment to read the last of it.
+    if let Some(front) = front {
+        let _ = tokio::time::timeout(GOODBYE, front).await;
+    }
     Ok(())
 }
 

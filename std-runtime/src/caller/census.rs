@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Sessions;
 use super::error::CallError;
+use super::listing::has_server;
 use super::start::BRIDGE_COMMAND;
 use super::wake::known_if_readable;
 use crate::home::{HomeError, SessionName};
@@ -25,6 +26,8 @@ use crate::sys::procfs::{self, Stat};
 pub enum Role {
     /// It owns the server.
     Bridge,
+    /// It would, and only listens: clients to whom the session is shared find it there.
+    Listener,
     /// It is the server.
     Server,
     /// It came of the server.
@@ -39,6 +42,7 @@ impl Role {
     pub fn name(self) -> &'static str {
         match self {
             Self::Bridge => "bridge",
+            Self::Listener => "listener",
             Self::Server => "server",
             Self::Child => "child",
             Self::Orphan(_) => "orphan",
@@ -152,7 +156,9 @@ impl Sessions {
                 role,
                 member: Member { stat: *stat, reason },
             };
-            counted.push(count(bridge, Role::Bridge, Reason::ChildOf(*bridge)));
+            let listens = owner.known.as_ref().is_some_and(|known| known.shared_at.is_some() && !has_server(known));
+            let role = if listens { Role::Listener } else { Role::Bridge };
+            counted.push(count(bridge, role, Reason::ChildOf(*bridge)));
             let server = owner.known.as_ref().and_then(|known| known.server_pid);
             for (stat, parent) in forest.below(bridge, &bridges) {
                 if claimed.insert(stat.pid) {

@@ -10,7 +10,7 @@ use super::link::{Greeting, Link};
 use super::pin::{Difference, Environment, Pinned, change, difference, pin, pin_again, same_target};
 use super::settings::Heard;
 use super::start::Started;
-use super::wake::{MAX_STARTS, Met, NotMet, Present, known_if_readable};
+use super::wake::{MAX_STARTS, Met, NotMet, Present, Shared, known_if_readable};
 use super::{Caller, Connected, Outcome, Reply, Request, Sessions, Wanted};
 use crate::credential;
 use crate::home::SessionName;
@@ -195,8 +195,11 @@ impl Sessions {
             let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
             return Ok(done(Outcome::Woken, Some(info)));
         }
-        // What a bridge is told only when it starts needs a new bridge.
-        if (difference == Difference::Start || heard == Heard::No)
+        // What a bridge is told only when it starts needs a new bridge; so does an address that it could not have.
+        let is_lacking = wanted.share.is_given()
+            && new.record.share.is_some()
+            && known_if_readable(self, name)?.is_some_and(|known| known.not_shared.is_some());
+        if (difference == Difference::Start || heard == Heard::No || is_lacking)
             && matches!(self.greet(name, wait, GREETING)?, Greeting::Welcome(_))
         {
             self.end(name, &record, Ending::Kept, wait)?;
@@ -204,7 +207,8 @@ impl Sessions {
             let info = self.start_and_ask(name, &lock, &new.record, wait).map_err(settle)?;
             return Ok(done(Outcome::Restarted, Some(info)));
         }
-        match self.meet(name, lock, &new.record, Present::Use, wait).map_err(settle)? {
+        let shared = if wanted.share.is_given() { Shared::Surely } else { Shared::IfPossible };
+        match self.meet(name, lock, &new.record, Present::Use, shared, wait).map_err(settle)? {
             Met::Running(link) => {
                 // From here on like any other caller: the bridge may fall asleep at this very moment.
                 let info = Caller::on(self, name, wait, link).call(info_request())?;
@@ -234,7 +238,7 @@ impl Sessions {
         let mut starts = 0;
         let bridge = loop {
             starts += 1;
-            match self.meet(name, lock.share(), record, Present::Avoid, wait)? {
+            match self.meet(name, lock.share(), record, Present::Avoid, Shared::Surely, wait)? {
                 Met::Started(bridge) => break Some(Box::new(bridge)),
                 // Cannot be: it was to be avoided.
                 Met::Running(_) => break None,

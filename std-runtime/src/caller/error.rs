@@ -302,6 +302,7 @@ impl CallError {
             | Kind::ShuttingDown
             | Kind::Busy
             | Kind::Cancelled
+            | Kind::NotShared
             | Kind::Network => ExitClass::Network,
             Kind::ServerError
             | Kind::ServerLost

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::CallError;
 use super::inquiry::Inquiry;
-use super::{Listed, Sessions};
+use super::{Listed, Listener, Sessions};
 use crate::home::SessionName;
 use crate::process::ProcessIdentity;
 use crate::record::{self, State, StateRecord};
@@ -82,14 +82,19 @@ impl Sessions {
         };
         let alive = known.as_ref().is_some_and(|known| self.bridge_lives(&name, known, here));
         let state = known.as_ref().map_or(State::Dormant, |known| seen(known, alive, here));
-        let bridge_pid = known.as_ref().filter(|_| alive).and_then(|k| k.bridge.as_ref()).map(|b| b.pid);
-        Some(Listed { name, record, state, known, state_error, bridge_pid, status: None })
+        let lives = known.as_ref().filter(|_| alive);
+        let pid = lives.and_then(|known| known.bridge.as_ref()).map(|bridge| bridge.pid);
+        // One that only listens has nothing of the server.
+        let bridge_pid = pid.filter(|_| lives.is_some_and(has_server));
+        let url = lives.and_then(|known| known.shared_at.clone());
+        let listener = pid.zip(url).map(|(pid, url)| Listener { pid, url });
+        Some(Listed { name, record, state, known, state_error, bridge_pid, status: None, listener })
     }
 
     fn bridge_lives(&self, name: &SessionName, known: &StateRecord, here: Option<&ProcessIdentity>) -> bool {
         let Some(bridge) = &known.bridge else { return false };
         // Nothing runs any more by its own account: not worth a look, and a pid to show helps nobody.
-        if !known.state.is_awake() && known.ended {
+        if !has_server(known) && known.shared_at.is_none() {
             return false;
         }
         match here {
@@ -101,6 +106,11 @@ impl Sessions {
             _ => bridge.is_alive(),
         }
     }
+}
+
+/// Whether anything of a server runs, by the record.
+pub(super) fn has_server(known: &StateRecord) -> bool {
+    known.state.is_awake() || !known.ended
 }
 
 /// The state that a record comes to, given whether its bridge lives.

@@ -47,6 +47,7 @@ use crate::home::{Home, SessionName};
 use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
 use crate::remote::Header;
+use crate::share::Share;
 pub use crate::wait::Wait;
 use crate::wire::{METHOD_STATUS, Status};
 
@@ -77,6 +78,17 @@ pub struct Listed {
     pub bridge_pid: Option<u32>,
     /// What the bridge says of itself, if it was asked and answered in time.
     pub status: Option<Status>,
+    /// The listener by which it is shared, if that lives: its bridge, also while the server sleeps.
+    pub listener: Option<Listener>,
+}
+
+/// A process at which clients find a session over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// Its number.
+    pub pid: u32,
+    /// Where clients connect to.
+    pub url: String,
 }
 
 /// A session that is wanted.
@@ -98,6 +110,30 @@ pub struct Wanted {
     pub environment: Environment,
     /// Only write the records; `None` asks the entry (`autoConnect: false` is lazy).
     pub lazy: Option<bool>,
+    /// Whether it is to be shared over HTTP, and where.
+    pub share: WantedShare,
+}
+
+/// What is given of sharing a session.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct WantedShare {
+    /// Where, or no more; absent: as it was.
+    pub at: Option<Option<Share>>,
+    /// The bearer token of those who come in there; absent: as it was, if it is shared already.
+    pub token: Option<String>,
+}
+
+impl WantedShare {
+    pub(crate) fn is_given(&self) -> bool {
+        self.at.is_some() || self.token.is_some()
+    }
+}
+
+impl std::fmt::Debug for WantedShare {
+    /// Without the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WantedShare").field("at", &self.at).finish_non_exhaustive()
+    }
 }
 
 /// What a wanted session runs.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::error::CallError;
-use super::{Pin, Wanted, WantedTarget};
+use super::{Pin, Wanted, WantedShare, WantedTarget};
 use crate::config::{ConfigError, ConfigFile, Entry, Transport, is_variable};
 use crate::credential::Credentials;
 use crate::expand::{expand, variables};
@@ -17,6 +17,7 @@ use crate::record::{SCHEMA, SessionRecord, Setting, Settings, Target, now_ms};
 use crate::remote::{
     Header, check_certificates, check_header_name, check_proxy, complete_url, header_value, is_same_url,
 };
+use crate::share::{ShareError, check_token};
 
 /// Variables that every server gets as they were at `connect`, beside those with a prefix below.
 const AMBIENT: &[&str] = &[
@@ -128,6 +129,7 @@ pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallEr
         entry: None,
         auto_connect: None,
         syncs: Vec::new(),
+        share: None,
         identity: String::new(),
         created: now_ms(),
     };
@@ -145,6 +147,7 @@ pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallEr
     record.settings = record.wanted(defaults);
     suits(&record, wanted)?;
     add_headers(&mut record, &mut credentials, &wanted.headers)?;
+    share(&mut record, &mut credentials, &wanted.share)?;
     Ok(Pinned { record, credentials }.identified())
 }
 
@@ -177,6 +180,7 @@ pub(super) fn change(
     add_pins(&mut credentials, &wanted.pins, &wanted.environment)?;
     record.pins = credentials.pins.keys().cloned().collect();
     add_headers(&mut record, &mut credentials, &wanted.headers)?;
+    share(&mut record, &mut credentials, &wanted.share)?;
     Ok(Pinned { record, credentials }.identified())
 }
 
@@ -256,6 +260,34 @@ fn add_headers(
         credentials.headers.push((name.clone(), value.to_owned()));
     }
     record.given_headers = credentials.headers.iter().map(|(name, _)| name.clone()).collect();
+    Ok(())
+}
+
+/// Sharing as it is given: what is not said stays, so that another port does not open what had a token.
+fn share(
+    record: &mut SessionRecord,
+    credentials: &mut Credentials,
+    wanted: &WantedShare,
+) -> Result<(), ConfigError> {
+    if let Some(token) = &wanted.token {
+        check_token(token)?;
+    }
+    match &wanted.at {
+        Some(at) => record.share.clone_from(at),
+        None if wanted.token.is_some() && record.share.is_none() => return Err(ShareError::Unshared.into()),
+        None => {}
+    }
+    match &mut record.share {
+        None if wanted.token.is_some() => return Err(ShareError::Unshared.into()),
+        None => credentials.share_token = None,
+        Some(share) => {
+            if let Some(token) = &wanted.token {
+                credentials.share_token = Some(token.clone());
+            }
+            share.token = credentials.share_token.is_some();
+            share.check()?;
+        }
+    }
     Ok(())
 }
 
@@ -399,7 +431,7 @@ pub(super) enum Difference {
 
 pub(super) fn difference(old: (&SessionRecord, &Credentials), new: &Pinned) -> Difference {
     let differing: Vec<Setting> = Setting::differing(&old.0.settings, &new.record.settings).collect();
-    if old.1 != &new.credentials || !differing.iter().all(|setting| setting.is_live()) {
+    if old.1 != &new.credentials || old.0.share != new.record.share || !differing.iter().all(|setting| setting.is_live()) {
         Difference::Start
     } else if differing.is_empty() {
         Difference::None

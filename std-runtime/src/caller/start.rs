@@ -28,6 +28,7 @@ use crate::process::ProcessIdentity;
 use crate::record::{SessionRecord, State, StateRecord};
 use crate::regular;
 use crate::remote::{complete_url, header_value};
+use crate::share::{self, Sharing};
 use crate::sys::pidfd::PidFd;
 use crate::wait::{Wait, Woken};
 use crate::wire::{BridgeConfig, BridgeSettings, Ran, Remote, StartReport};
@@ -306,6 +307,12 @@ pub(super) fn bridge_config(
         era: known.and_then(|known| known.era.clone()),
         crashes: known.map(|known| known.crashes.clone()).unwrap_or_default(),
         syncs: record.syncs.clone(),
+        share: record.share.clone().map(|share| Sharing {
+            token: credentials.share_token.clone(),
+            last: known.and_then(|known| known.shared_at.as_deref()).and_then(share::port_of),
+            required: false,
+            share,
+        }),
         identity: identity::of(record, credentials),
         expired: known.is_some_and(|known| known.state == State::Expired),
     })

@@ -14,6 +14,7 @@ compile_error!(
 pub(crate) mod child;
 pub(crate) mod descriptors;
 pub(crate) mod handover;
+pub(crate) mod listeners;
 pub(crate) mod pages;
 pub(crate) mod pidfd;
 pub(crate) mod procfs;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use drowse_runtime::caller::{
-    CallError, Connected, Environment, Launch, Launched, Reply, Request, Sessions, Wait, Wanted, WantedTarget,
+    CallError, Connected, Environment, Launch, Launched, Reply, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
@@ -196,6 +196,7 @@ pub(crate) fn wanted(session: &str) -> Wanted {
         cwd: "/".into(),
         environment: Environment::default(),
         lazy: None,
+        share: WantedShare::default(),
     }
 }
 

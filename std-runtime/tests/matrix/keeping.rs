@@ -9,7 +9,7 @@ use std::time::Duration;
 use drowse_core::era::Era;
 use drowse_core::lifecycle::PublicState;
 use drowse_runtime::caller::{
-    CallError, Environment, Launch, Launched, Listed, Request, Sessions, Wait, Wanted, WantedTarget,
+    CallError, Environment, Launch, Launched, Listed, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
@@ -67,6 +67,7 @@ impl Session {
             cwd: PathBuf::from("/"),
             environment: Environment::current(),
             lazy: Some(true),
+            share: WantedShare::default(),
         };
         sessions.connect(&wanted, Wait::default()).unwrap();
         Self { sessions, name, documents, _directory: directory }

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use crate::bridge::{Caller, Script, Stage, play, sleepy};
 
 in_both_eras! {
+    the_staged_server_announces_only_what_was_subscribed
     what_is_refused_is_left_out_and_said_once
     a_cancelled_request_is_not_answered_and_those_that_wait_with_it_are
     a_slow_client_of_the_legacy_era_is_told_once
@@ -67,6 +68,25 @@ async fn subscribe(caller: &mut Caller, id: &str, uri: &str) {
 
 fn updates(messages: &[Value]) -> usize {
     messages.iter().filter(|message| message["method"] == UPDATED).count()
+}
+
+/// One that announced regardless would hide a relay that does not ask.
+async fn the_staged_server_announces_only_what_was_subscribed(era: Era) {
+    let stage = Stage::new(Script::of(era));
+    let hub = stage.bridge(restarting());
+    stage.saved().await;
+    let said = |stage: &Stage| stage.process().said();
+    let before = said(&stage);
+    stage.process().update("a:1");
+    assert_eq!(said(&stage), before);
+    let mut caller = legacy(&hub).await;
+    subscribe(&mut caller, "s", "a:1").await;
+    caller.answer(&json!("s")).await;
+    let before = said(&stage);
+    stage.process().update("a:2");
+    assert_eq!(said(&stage), before);
+    stage.process().update("a:1");
+    assert_eq!(said(&stage), before + 1);
 }
 
 async fn what_is_refused_is_left_out_and_said_once(era: Era) {

@@ -9,13 +9,14 @@
 //!   notification of a subscription on that of its own, and anything else on that of the last request.
 //! - `p< …`, `p> …`, `h< …`, `h> …`: the same of a server that is a process, or behind a URL. `closed` is a request over
 //!   HTTP that was broken off.
-//! - `~wait` and seconds; `~exit`: the server ends, and answers by itself until the line `~hand`.
+//! - `~wait` and seconds.
 //!
 //! `<name>` stands for some text that is the same wherever the name stands. `@OLD` are the members of `_meta` that a
 //! modern server is told of a legacy client, `@NEW` those that a modern client sends; `<stream>` is the id of the stream
 //! that drowse opened before.
 
 mod driver;
+mod interactions;
 mod questions;
 mod requests;
 mod server;
@@ -27,7 +28,9 @@ use drowse_core::held::Kind;
 use drowse_core::method::Method;
 use drowse_core::notification::Notification;
 
-use crate::bridge::Peer;
+use serde_json::json;
+
+use crate::bridge::{Caller, Peer, Script, Stage, play, sleepy};
 
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +99,7 @@ fn rows() -> Vec<Row> {
     rows.extend(sessions::rows());
     rows.extend(server::rows());
     rows.extend(questions::rows());
+    rows.extend(interactions::rows());
     rows
 }
 
@@ -167,4 +171,31 @@ fn everything_has_a_row_and_every_row_its_cells() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count, "two rows of one name");
+}
+
+/// Before any run all that the front can carry is shown, and after one what the server said then, in the client's terms.
+#[test]
+fn what_is_shown_is_everything_and_then_what_the_last_run_had() {
+    for era in [Era::Legacy, Era::Modern] {
+        play(async || {
+            let stage = Stage::new(Script::of(era));
+            let everything = json!({"tools": {"listChanged": true}, "completions": {}, "logging": {},
+                "resources": {"subscribe": true, "listChanged": true}, "prompts": {"listChanged": true}});
+            let had = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+            for shown in [everything, had] {
+                let starts = stage.starts();
+                let hub = stage.proxy(sleepy());
+                let (_, told) = Caller::legacy(&hub, "2025-11-25", json!({})).await;
+                assert_eq!(told["capabilities"], shown);
+                let mut modern = Caller::of_proxy(&hub);
+                let discovered = modern.ask("server/discover", json!({})).await;
+                assert_eq!(discovered["result"]["capabilities"], shown);
+                assert_eq!(stage.starts(), starts);
+                if starts == 0 {
+                    let _run = stage.bridge(sleepy());
+                    stage.saved().await;
+                }
+            }
+        });
+    }
 }

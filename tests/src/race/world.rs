@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use drowse_runtime::caller::{
-    BRIDGE_COMMAND, BridgeProgram, Environment, Pin, Request, Sessions, Wait, Wanted, WantedTarget,
+    BRIDGE_COMMAND, BridgeProgram, Environment, Pin, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;
@@ -219,6 +219,7 @@ impl Session<'_> {
             cwd: self.world.path().to_owned(),
             environment: Environment::default(),
             lazy: Some(lazy),
+            share: WantedShare::default(),
         }
     }
 

@@ -23,6 +23,7 @@ fn life(lines: Vec<Line>, now: u64) -> LifeNow {
             known: None,
             state_error: None,
             bridge_pid: None,
+            listener: None,
         },
         life: Life { totals: totals.clone(), lines, ..Life::default() },
         now,

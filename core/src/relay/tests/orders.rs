@@ -253,3 +253,23 @@ fn a_server_of_another_era_is_asked_for_the_same() {
         assert_eq!(world.told(one), [Told::Updated(2)]);
     }
 }
+
+/// A model that announced regardless would hide a relay that does not ask.
+#[test]
+fn the_server_announces_only_what_was_subscribed() {
+    for era in ERAS {
+        let mut world = World::up(era);
+        world.listen(&[1], Lists::NONE.with(List::Tools));
+        world.touch(1);
+        assert_eq!(world.outbox, [], "it has not read it yet");
+        world.settle();
+        world.touch(2);
+        assert_eq!(world.outbox, [], "{era:?}");
+        world.touch(1);
+        assert_eq!(world.outbox.len(), 1, "{era:?}");
+        world.outbox.clear();
+        // A legacy server announces changed lists unasked.
+        world.change(List::Prompts);
+        assert_eq!(world.outbox.len(), usize::from(era == Era::Legacy));
+    }
+}

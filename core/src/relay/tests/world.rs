@@ -73,6 +73,8 @@ pub(super) struct World {
     /// Leaves these out of its acknowledgements.
     pub(super) omits: BTreeSet<u8>,
     pub(super) asked: Vec<Step>,
+    /// What was to be said of refusals.
+    pub(super) refusals: Vec<Option<Uri>>,
     pub(super) can_ask: bool,
     /// drowse itself wants to hear of changed lists.
     pub(super) own: bool,
@@ -116,6 +118,7 @@ impl World {
             refuses: BTreeMap::new(),
             omits: BTreeSet::new(),
             asked: Vec::new(),
+            refusals: Vec::new(),
             can_ask: true,
             own: false,
             temper: Temper::Even,
@@ -316,7 +319,11 @@ impl World {
         }
         let said = self.outbox.remove(at);
         match said {
-            Said::Answer(wire, code) => _ = self.relay.handle_answer(self.now, wire, code),
+            Said::Answer(wire, code) => {
+                if let Answered::Refused(uri) = self.relay.handle_answer(self.now, wire, code) {
+                    self.refusals.push(uri);
+                }
+            }
             Said::Acknowledged(wire, texts) => {
                 for uri in texts.iter().filter_map(|text| self.texts.get(text)) {
                     self.relay.handle_honoured(wire, *uri);

@@ -12,6 +12,8 @@ use crate::wire::RENEWED;
 /// What a connection does next.
 pub(super) enum Flow {
     Next,
+    /// Reads nothing more before all that was said is with the kernel.
+    Greeted,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
     Close,
@@ -23,6 +25,8 @@ enum Pause {
     Read,
     /// This one waits for a free slot.
     Full(Vec<u8>),
+    /// The hello is being answered.
+    Greeted,
     /// The connection does not read its answers.
     Unread,
     Close,
@@ -58,9 +62,10 @@ impl Hub {
         self.with(|hub, inner, now| hub.caller_gone(inner, now, id));
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
-        self.with(|hub, inner, _| {
+        self.with(|hub, inner, now| {
             hub.remove_connection(inner, id);
-            hub.rest_if_quiet(inner);
+            inner.rest.handle_left(now);
+            hub.arm(inner);
         });
     }
 
@@ -77,6 +82,7 @@ impl Hub {
         inner.marked.forget(id, None);
         inner.asks.handle_client_gone(id);
         inner.unlisten(now, id, None);
+        inner.dev_gone(id, None);
         self.drive(inner, None);
     }
 
@@ -86,16 +92,34 @@ impl Hub {
             inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
         if levels {
             inner.apply_levels();
+        }
+        let stateful = inner.stateful.remove(&id);
+        if stateful {
+            let now = self.now();
+            inner.server.undefer(now);
+        }
+        if levels || stateful {
             self.drive(inner, None);
         }
     }
 
-    /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
-    /// would only need again what the host gives back.
+    /// Something that drowse did of its own is over: the host rests again, if it did before.
     pub(super) fn rest_if_quiet(&self, inner: &Inner) {
-        if !inner.is_quiet() {
-            return;
+        if inner.is_quiet() && !inner.rest.is_ready() {
+            self.rest();
         }
+    }
+
+    /// The time is over for which the host stays ready for the next caller.
+    pub(super) fn rest_in_time(&self, inner: &mut Inner, now: Instant) {
+        if inner.rest.handle_timeout(now, inner.is_quiet()) {
+            self.rest();
+        }
+    }
+
+    /// Lets the host rest if it is quiet. Not at once but after whatever is to be done now, which would only need again
+    /// what the host gives back.
+    fn rest(&self) {
         let hub = self.clone();
         spawn_local(async move {
             tokio::task::yield_now().await;
@@ -121,6 +145,9 @@ impl Hub {
                         return;
                     }
                 }
+                // What a caller sends along with its hello is only read if the hello is answered: one that hears no
+                // answer knows that nothing ran.
+                Pause::Greeted => self.backlog_at_most(id, 0).await,
                 Pause::Unread => self.backlog_at_most(id, CLIENT_BACKLOG).await,
                 Pause::Close => return,
             }
@@ -138,6 +165,7 @@ impl Hub {
             let Some(frame) = intake.decoder.poll_frame() else { break Pause::Read };
             match (self.client_frame(id, &frame), frame) {
                 (Flow::Next, _) | (Flow::Wait, Frame::Oversize(_)) => {}
+                (Flow::Greeted, _) => break Pause::Greeted,
                 (Flow::Close, _) => break Pause::Close,
                 (Flow::Wait, Frame::Line(line)) => break Pause::Full(line.to_vec()),
             }
@@ -158,7 +186,7 @@ impl Hub {
         loop {
             tokio::select! {
                 () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
-                    Flow::Next => return true,
+                    Flow::Next | Flow::Greeted => return true,
                     Flow::Close => return false,
                     Flow::Wait => {}
                 },
@@ -271,6 +299,7 @@ impl Hub {
                     "pid": std::process::id(),
                 }}});
                 connection.mouth.send(About::Nothing, &[welcome.to_string().as_bytes()]);
+                return Flow::Greeted;
             }
             Inbound::Refused => {
                 let refused = json!({"drowse": {"refused": {
@@ -288,6 +317,9 @@ impl Hub {
             }
             Inbound::Operation { operation, parts, token } => {
                 return self.operation(inner, now, id, frame, operation, parts, token);
+            }
+            Inbound::List { operation, parts, token } => {
+                return self.list(inner, now, id, frame, operation, parts, token);
             }
             Inbound::Listen { id: request, filter, starts } => {
                 return self.listen(inner, now, id, frame, request, &filter, starts);
@@ -328,6 +360,7 @@ impl Hub {
                 }
                 inner.unlisten(now, id, Some(wanted));
                 inner.give_up_round(id, wanted);
+                inner.dev_gone(id, Some(wanted));
                 let answers = inner.connections.get(&id).is_some_and(|one| one.front.answers_cancelled());
                 if inner.marked.forget(id, Some(wanted)) && answers {
                     // It was refused, and is not sent again.
@@ -369,7 +402,7 @@ impl Hub {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
-    fn operation(
+    pub(super) fn operation(
         &self,
         inner: &mut Inner,
         now: Instant,
@@ -379,6 +412,9 @@ impl Hub {
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        if self.dev_call(inner, now, connection, frame, &operation, &parts) {
+            return Flow::Next;
+        }
         // A modern server has states of its own; a legacy one would run the call again.
         let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
@@ -444,7 +480,9 @@ impl Hub {
                         (ClientCapabilities::of_request(frame, &parts), wanted)
                     }
                 };
+                let repeatable = inner.may_be_repeated(key, operation.method, frame, &parts);
                 let payload = Payload {
+                    repeatable,
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
@@ -474,6 +512,11 @@ impl Hub {
                     connection.front.unread();
                 }
                 return Flow::Wait;
+            }
+            Err(Refusal::Unavailable(_))
+                if inner.refused_without(connection, frame, parts, operation.method) =>
+            {
+                self.drive(inner, None);
             }
             Err(Refusal::Unavailable(why)) => {
                 let explained = inner.explain(|around| explain::unavailable(why, around));
@@ -511,6 +554,9 @@ impl Inner {
         if let Some(key) = &payload.cached_as {
             self.cache.keep(self.server.now(), method, key, line, message);
         }
+        let with_ours = self.with_dev_tools(method, line, message);
+        let reread = with_ours.as_deref().and_then(|line| Some((line, envelope::read(line).ok()?)));
+        let (line, message) = reread.as_ref().map_or((line, message), |(line, message)| (*line, message));
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
         if connection.renewals != self.renewals {
@@ -542,13 +588,7 @@ impl Inner {
             Answer::Visits(visit) => {
                 visit.ids(line).for_each(|id| self.asks.visits.handle_asked(id, payload.connection));
             }
-            Answer::Unknown => {
-                let text =
-                    "the server's answer is of a kind that the client's revision does not have".to_owned();
-                let explained = explain::refused(text, "unsupported");
-                return self.reply_error(payload.connection, Some(own_id), explain::CODE, &explained);
-            }
-            Answer::Plain | Answer::Round => {}
+            Answer::Plain => {}
         }
         let rewritten = match &payload.client {
             Some(_) => splice::answer_legacy(line, message, id, method, revision),
@@ -601,6 +641,13 @@ impl Inner {
         explained: &Explained,
     ) {
         if let Some(connection) = self.connections.get_mut(&connection) {
+            let guarded;
+            let explained = if connection.front.is_outside() {
+                guarded = explain::for_outsiders(explained);
+                &guarded
+            } else {
+                explained
+            };
             let room = explained.message.len() * 6 + explained.data.len() + id.map_or(0, <[u8]>::len) + 128;
             let mut buffer = vec![0; room];
             let data = Some(explained.data.as_bytes());

@@ -23,6 +23,11 @@ impl Inner {
                 reasons.extend(files.iter().map(|file| format!("the copy of {uri} in {}", file.display())));
             }
         }
+        match self.stateful.len() {
+            0 => {}
+            1 => reasons.push("an open session of a client on its port".to_owned()),
+            many => reasons.push(format!("{many} open sessions of clients on its port")),
+        }
         reasons.extend(self.tasks.pending().map(|id| format!("the task {id}")));
         reasons
     }

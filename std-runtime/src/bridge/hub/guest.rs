@@ -50,7 +50,10 @@ impl Hub {
 
     /// The last client of the kind that comes by direct calls went away.
     pub(crate) fn guests_gone(&self) {
-        self.with(|hub, inner, _| hub.rest_if_quiet(inner));
+        self.with(|hub, inner, now| {
+            inner.rest.handle_left(now);
+            hub.arm(inner);
+        });
     }
 
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.
@@ -68,7 +71,7 @@ impl Guest {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
             match self.hub.with(|hub, inner, now| hub.client_line(inner, now, self.id, line, true)) {
-                Flow::Next => return Offered::Taken,
+                Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,
             }

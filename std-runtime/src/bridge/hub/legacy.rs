@@ -62,6 +62,14 @@ pub(super) fn no_such_tasks() -> Explained {
     explain::refused(text, "unsupported")
 }
 
+/// What a client is told whose server answers what the client's era has no word for.
+pub(super) fn no_such_result() -> Explained {
+    let text = "the server's answer is of a kind that the client's revision does not have".to_owned();
+    let mut explained = explain::refused(text, "unsupported");
+    explained.data = r#"{"drowse":{"kind":"unsupported","ran":"unknown"}}"#.to_owned();
+    explained
+}
+
 /// What clients are asked.
 pub(super) struct Asks {
     asking: Asking<Box<[asking::Slot]>>,
@@ -196,7 +204,7 @@ impl Hub {
                 }
             });
             match self.client_line(inner, now, id, item, false) {
-                Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
+                Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {
                     open(inner, &mut |batch| drop(batch.ids.pop()));
@@ -497,18 +505,21 @@ impl Inner {
     /// A connection that begins with MCP, or a client of one that began with a hello, says who it is.
     pub(super) fn initialize(
         &mut self,
-        connection: u64,
+        of: u64,
         id: &[u8],
         revision: Revision,
         info: Option<&[u8]>,
         capabilities: ClientCapabilities,
     ) {
         let client = Client { info: info.unwrap_or_default().to_vec(), capabilities };
-        if let Some(connection) = self.connections.get_mut(&connection) {
+        if let Some(connection) = self.connections.get_mut(&of) {
             connection.client = Some(Rc::new(client));
+            if connection.front.defers() && self.stateful.insert(of) {
+                self.server.defer();
+            }
         }
         let known = self.described();
-        self.reply(connection, id, &front::initialization(known.as_deref(), revision, OURS.as_bytes()));
+        self.reply(of, id, &front::initialization(known.as_deref(), revision, OURS.as_bytes()));
     }
 
     /// What the server said of itself, now or when it last ran.
@@ -516,7 +527,8 @@ impl Inner {
         if let Some(handshake) = &self.handshake {
             return Some(handshake.clone());
         }
-        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity)?;
+        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity);
+        let Some(saved) = saved else { return self.unseen() };
         let header = saved.header;
         let version = match header.era.as_str() {
             "modern" => json!({"supportedVersions": [header.protocol_version]}),

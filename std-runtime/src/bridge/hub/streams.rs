@@ -87,11 +87,7 @@ impl Hub {
                 let by_itself =
                     state.is_awake() || (inner.server.is_stopping() && state == PublicState::Crashed);
                 if by_itself {
-                    let how = match exit {
-                        Exit::Status(status) => format!("exit status {status}"),
-                        Exit::Signal(signal) => format!("signal {signal}"),
-                    };
-                    let text = format!("the server ended by itself ({how})");
+                    let text = how_it_ended(exit);
                     inner.host.note(&text);
                     inner.failure = Some(text);
                 }
@@ -280,13 +276,19 @@ impl Hub {
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
-                    let modern = revision.era() == Era::Modern;
-                    if let Message::Response { result, .. } = message
-                        && modern
-                        && payload.client.is_some()
-                        && Sort::of(line, result) == Sort::InputRequired
-                    {
+                    let sort = match message {
+                        Message::Response { result, .. }
+                            if revision.era() == Era::Modern && payload.client.is_some() =>
+                        {
+                            (Sort::of(line, result), result)
+                        }
+                        _ => (Sort::Complete, Span::default()),
+                    };
+                    if let (Sort::InputRequired, result) = sort {
                         self.begin_round(inner, now, payload, line, result);
+                    } else if let (Sort::Unknown, _) = sort {
+                        let explained = legacy::no_such_result();
+                        inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
                         self.deliver_remote(inner, payload, line, &message, revision);
                     } else {
@@ -297,7 +299,7 @@ impl Hub {
             }
             Outcome::Progress { key, token } => inner.progress(key, line, token),
             Outcome::Handshake(span) => {
-                inner.handshake = Some(span.of(line).to_vec());
+                inner.handshake = Some(inner.shown(span.of(line)));
                 inner.gathered.handle_handshake(line, span);
             }
             // A server that asks and does not read is not answered for ever.
@@ -325,7 +327,10 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
-            Outcome::Listed(page) => inner.listed(line, page),
+            Outcome::Listed(page) => {
+                inner.learn_tools(line, &page);
+                inner.listed(line, page);
+            }
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
@@ -387,6 +392,14 @@ fn payload_sent(inner: &mut Inner, key: Key) {
     inner.server.handle_sent(key);
     if let Some(Some(payload)) = inner.payloads.get_mut(key.index()) {
         payload.sent = true;
+    }
+}
+
+/// That a server ended by itself, for people.
+pub(super) fn how_it_ended(exit: Exit) -> String {
+    match exit {
+        Exit::Status(status) => format!("the server ended by itself (exit status {status})"),
+        Exit::Signal(signal) => format!("the server ended by itself (signal {signal})"),
     }
 }
 

@@ -19,6 +19,7 @@ fn wanted(target: WantedTarget, environment: Environment) -> Wanted {
         cwd: "/work-dir".into(),
         environment,
         lazy: None,
+        share: WantedShare::default(),
     }
 }
 

@@ -8,7 +8,6 @@ use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
 use drowse_core::json;
-use drowse_core::lifecycle::Exit;
 use drowse_runtime::bridge::Hub;
 use serde_json::Value;
 use tokio::io::{
@@ -131,8 +130,8 @@ impl Play<'_> {
         self.stage.answer_by_hand(true);
         let lines = self.stage.lines();
         self.heard = lines.len();
-        let streams = lines.iter().filter(|line| line.contains("subscriptions/listen"));
-        if let Some(stream) = streams.last().and_then(|line| serde_json::from_str::<Value>(line).ok()) {
+        let mut streams = lines.iter().rev().filter(|line| line.contains("subscriptions/listen"));
+        if let Some(stream) = streams.next().and_then(|line| serde_json::from_str::<Value>(line).ok()) {
             self.named.insert("stream".to_owned(), stream["id"].to_string());
         }
     }
@@ -180,13 +179,6 @@ impl Play<'_> {
             "h>" if self.is_remote() => self.server_says(&text),
             "p<" | "h<" | "p>" | "h>" => {}
             "~wait" => sleep(Duration::from_secs(text.parse().unwrap())).await,
-            "~exit" if self.is_remote() => {}
-            "~exit" => {
-                self.stage.answer_by_hand(false);
-                self.stage.server_exits(Exit::Status(0));
-                sleep(A_WHILE).await;
-            }
-            "~hand" => self.take_over().await,
             _ => panic!("{line}"),
         }
     }

@@ -130,36 +130,28 @@ fn bare(Carried { method, result, .. }: &Carried) -> Row {
     let answer = |id: &str, members: &str| format!(r#"{{"result":{{{members}}},"id":{id},"jsonrpc":"2.0"}}"#);
     // A server that forgets what every result has to have is taken for one that does not know it.
     let forgot = format!(r#""resultType":"complete"{supplied},{result}"#);
+    let at_server = |meta: &str| {
+        format!(r#"{{"method":"{method}","params":{{"_meta":{meta}}},"id":<w>,"jsonrpc":"2.0"}}"#)
+    };
+    let told = format!(r#","params":{{"_meta":{{{token}{level},@OLD}}}}"#);
     let cells = [
-        format!(
-            "C> {}\nS< {}\nS> {}\nC< {}",
+        [
             line("9007199254740993", ""),
             line("<w>", meta),
             answer("<w>", result),
-            answer("9007199254740993", result)
-        ),
-        format!(
-            "C> {}\nS< {}\nS> {}\nC< {}",
+            answer("9007199254740993", result),
+        ],
+        [
             line(r#""""#, r#","params":{}"#),
-            line("<w>", &format!(r#","params":{{"_meta":{{{token}{level},@OLD}}}}"#)),
+            line("<w>", &told),
             answer("<w>", result),
-            answer(r#""""#, result)
-        ),
-        format!(
-            "C> {new}\nS< {}\nS> {}\nC< {}",
-            format!(r#"{{"method":"{method}","params":{{"_meta":{emptied}}},"id":<w>,"jsonrpc":"2.0"}}"#),
-            answer("<w>", result),
-            answer("-7", &forgot)
-        ),
-        format!(
-            "C> {new}\nS< {}\nS> {}\nC< {}",
-            format!(
-                r#"{{"method":"{method}","params":{{"_meta":{{{token}@NEW}}}},"id":<w>,"jsonrpc":"2.0"}}"#
-            ),
-            answer("<w>", result),
-            answer("-7", &forgot)
-        ),
+            answer(r#""""#, result),
+        ],
+        [new.clone(), at_server(emptied), answer("<w>", result), answer("-7", &forgot)],
+        [new, at_server(&format!("{{{token}@NEW}}")), answer("<w>", result), answer("-7", &forgot)],
     ];
+    let cells =
+        cells.map(|[sent, arrives, said, heard]| format!("C> {sent}\nS< {arrives}\nS> {said}\nC< {heard}"));
     Row::new(About::More, format!("{method}, bare"), cells)
 }
 

@@ -401,10 +401,10 @@ fn forms() -> Vec<Row> {
     let opened = r#"C> {"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"old","version":"1"}}}
         C< {"jsonrpc":"2.0","id":"i","result":{<result>}}"#;
     let old_batch = |meta: &str| {
+        let arrives = format!(r#"{{"jsonrpc":"2.0","id":<w>,"method":"prompts/list"{meta}}}"#);
         format!(
-            "{opened}\n{}\nS< {}\nS> {}\nC< {}",
+            "{opened}\n{}\nS< {arrives}\nS> {}\nC< {}",
             r#"C> [{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"2","method":"prompts/list"}]"#,
-            format!(r#"{{"jsonrpc":"2.0","id":<w>,"method":"prompts/list"{meta}}}"#),
             r#"{"jsonrpc":"2.0","id":<w>,"result":{"prompts":[]}}"#,
             r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"2","result":{"prompts":[]}}]"#,
         )
