@@ -1,7 +1,7 @@
 //! Who may come in: `Host` and `Origin`, so that no page in a browser gets at what listens on this machine, and the
 //! bearer token.
 
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Header, Headers, Refusal, single};
 
@@ -113,9 +113,76 @@ fn host(authority: &str) -> Option<&str> {
 
 fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(inside) => inside.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-        None => host.parse().ok(),
+        Some(inside) => v6(inside.as_bytes()).map(IpAddr::V6),
+        None => v4(host.as_bytes()).map(IpAddr::V4),
     }
+}
+
+/// The standard library's readers of addresses have ways to panic.
+fn v4(text: &[u8]) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split(|byte| *byte == b'.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        if part.is_empty() || part.len() > 1 && part.first() == Some(&b'0') {
+            return None;
+        }
+        *octet = part.iter().try_fold(0u8, |value, byte| {
+            let digit = byte.is_ascii_digit().then_some(byte & 15)?;
+            value.checked_mul(10)?.checked_add(digit)
+        })?;
+    }
+    parts.next().is_none().then(|| Ipv4Addr::from(octets))
+}
+
+fn v6(text: &[u8]) -> Option<Ipv6Addr> {
+    let mut all = [0; 8];
+    let Some(gap) = text.windows(2).position(|pair| pair == b"::") else {
+        return (groups(text, &mut all)? == all.len()).then(|| Ipv6Addr::from(all));
+    };
+    let (before, after) = text.split_at_checked(gap)?;
+    let mut rest = [0; 8];
+    let (front, back) = (groups(before, &mut all)?, groups(after.get(2..)?, &mut rest)?);
+    if front.saturating_add(back) >= all.len() {
+        return None;
+    }
+    let places = all.iter_mut().rev().take(back);
+    for (place, group) in places.zip(rest.iter().take(back).rev()) {
+        *place = *group;
+    }
+    Some(Ipv6Addr::from(all))
+}
+
+/// Reads groups of hexadecimal digits, of which the last two may be an IPv4 address. How many there are.
+fn groups(text: &[u8], out: &mut [u16; 8]) -> Option<usize> {
+    let mut count = 0usize;
+    if text.is_empty() {
+        return Some(count);
+    }
+    let mut parts = text.split(|byte| *byte == b':').peekable();
+    while let Some(part) = parts.next() {
+        let mut put = |group| {
+            *out.get_mut(count)? = group;
+            count = count.saturating_add(1);
+            Some(())
+        };
+        if parts.peek().is_none()
+            && let Some(address) = v4(part)
+        {
+            let [a, b, c, d] = address.octets();
+            put(u16::from_be_bytes([a, b]))?;
+            put(u16::from_be_bytes([c, d]))?;
+            continue;
+        }
+        if part.is_empty() || part.len() > 4 {
+            return None;
+        }
+        put(part.iter().try_fold(0u16, |value, byte| {
+            let digit = char::from(*byte).to_digit(16)?;
+            Some(value << 4 | digit as u16)
+        })?)?;
+    }
+    Some(count)
 }
 
 /// The token of `Bearer …`.

@@ -93,6 +93,56 @@ fn hosts_are_this_machine_the_address_and_those_that_are_named() {
 }
 
 #[test]
+fn addresses_are_read_like_everybody_does() {
+    let gate = gate(&[], None);
+    for text in [
+        "::1",
+        "0:0:0:0:0:0:0:1",
+        "::0.0.0.1",
+        "::ffff:127.0.0.1",
+        "::ffff:7f00:1",
+        "0::1",
+        "1::",
+        "::",
+        "1:2:3:4:5:6:7:8",
+        "1:2:3:4:5:6:7",
+        "1::2::3",
+        "1:2:3:4:5:6:7:8:9",
+        "1:2:3:4:5:6:7::8",
+        "::12345",
+        ":1",
+        "1:",
+        ":::1",
+        "::1.2.3",
+        "::1.2.3.4:5",
+        "1:2:3:4:5:6:127.0.0.1",
+        "fe80::1%1",
+        "::01",
+        "::00001",
+        "g::1",
+    ] {
+        let known: Option<core::net::Ipv6Addr> = text.parse().ok();
+        let ours = known.is_some_and(|address| IpAddr::V6(address).to_canonical().is_loopback());
+        let host = format!("[{text}]");
+        assert_eq!(admitted(&gate, &[("host", host.as_bytes())]).is_ok(), ours, "{text}");
+    }
+    for text in [
+        "127.0.0.1",
+        "127.255.255.255",
+        "127.0.0.256",
+        "127.0.0",
+        "127.0.0.01",
+        "127.0.0.1.",
+        "127..0.1",
+        "127.0.0.1.1",
+        "0127.0.0.1",
+    ] {
+        let ours = text.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+        assert_eq!(admitted(&gate, &[("host", text.as_bytes())]).is_ok(), ours, "{text}");
+    }
+}
+
+#[test]
 fn origins_are_pages_of_these_hosts_and_those_that_are_named() {
     let gate = gate(&["dev.example"], None);
     let with = |origin: &str| admitted(&gate, &[("host", b"localhost"), ("origin", origin.as_bytes())]);
