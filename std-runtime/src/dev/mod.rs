@@ -183,7 +183,8 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
             () = changed(&mut watch) => hub.files_changed(),
         }
     }
-    shared.borrow().finished().await;
+    let finished = shared.borrow().finished();
+    finished.await;
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     let _ = tokio::time::timeout(GOODBYE, log.flushed()).await;
     Ok(ended.unwrap_or(Ended::ByClient))

@@ -63,7 +63,7 @@ impl Watch {
     /// Resolves when something changed since it was called last.
     pub(super) async fn changed(&mut self) {
         if self.changes.recv().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -57,13 +57,10 @@ impl Hub {
             None => Ok(Value::Object(serde_json::Map::new())),
             Some(given) => serde_json::from_slice(given.of(frame)).map_err(|error| error.to_string()),
         };
-        let given = match given {
-            Ok(Value::Object(given)) => given,
-            _ => {
-                let answer = Answer::error("arguments must be an object", "invalid-arguments");
-                inner.dev_answer(connection, id, &answer);
-                return true;
-            }
+        let Ok(Value::Object(given)) = given else {
+            let answer = Answer::error("arguments must be an object", "invalid-arguments");
+            inner.dev_answer(connection, id, &answer);
+            return true;
         };
         let answer = match tool {
             DevTool::Status => only(&given, &[]).map(|()| inner.dev_status(now, connection)),
