@@ -119,7 +119,7 @@ proptest! {
         for deed in deeds {
             match deed {
                 Deed::Listen(uri) if world.relay.used() < 30 => _ = world.listen(&[uri], Lists::NONE),
-                Deed::Leave(client) if !(client % world.clients.len() == steady) => {
+                Deed::Leave(client) if client % world.clients.len() != steady => {
                     world.leave(client % world.clients.len());
                 }
                 Deed::Serve(choice) => _ = world.serve_any(choice),
