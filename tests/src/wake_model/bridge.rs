@@ -161,9 +161,8 @@ fn advance(world: &World, config: &Config, k: usize, out: &mut Steps) {
         Phase::Closing if !fail_in_flight(world, k, Down::ShutNo, Down::ShutUnknown, out) => {}
         Phase::CrashedStop | Phase::Closing => {
             // One that was never ready has a starter who is told, and goes.
-            let stays = config.listens
-                && world.bridges[k].phase == Phase::CrashedStop
-                && !world.bridges[k].has_l;
+            let stays =
+                config.listens && world.bridges[k].phase == Phase::CrashedStop && !world.bridges[k].has_l;
             *phase = if stays { Phase::Drained } else { Phase::Unlinking };
             if world.tree_owner() == Some(k) {
                 next.tree = Tree::None;
