@@ -68,6 +68,7 @@ mod matrix {
     mod legacy;
     mod life;
     mod logging;
+    mod port;
     mod questions;
     mod requests;
     mod settings;
