@@ -29,6 +29,7 @@ mod connect;
 mod dev;
 mod grep;
 mod life;
+mod plain;
 mod settings;
 mod share;
 mod tasks;
@@ -254,6 +255,9 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure>
     let split = Split::new(words)?;
     if split.wants(&["--version", "-V"]) && split.verb.is_none() {
         return Ok((Command::Show(format!("drowse {}\n", env!("CARGO_PKG_VERSION"))), guess));
+    }
+    if let Some(call) = plain::call(&split) {
+        return Ok((call, guess));
     }
     let verb = split.verb.unwrap_or(&grammar::BARE);
     let parsed = parse_of(verb, split, guess);

@@ -2,6 +2,7 @@
 //!
 //! Reads top down: raw words, checked arguments, a command, a status. Nothing is set up that the command does not need:
 //! a call to an awake session is to cost little more than starting a process.
+#![cfg_attr(all(target_os = "linux", target_env = "gnu", not(test)), no_main)]
 
 mod answers;
 mod args;
@@ -27,24 +28,28 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use drowse_runtime::entry;
+
 use args::Globals;
 use commands::Status;
 use error::Failure;
 use output::Output;
 
-fn main() -> ExitCode {
+entry!(run);
+
+fn run() -> u8 {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     // The process that owns a session's server: before anything is opened, since it closes what it inherited.
     if words.first().is_some_and(|word| word == "bridge-serve") {
-        return drowse_runtime::bridge::serve();
+        return status(drowse_runtime::bridge::serve());
     }
     // The process that removes what a command with a server of its own leaves, should it be killed.
     if words.first().is_some_and(|word| word == commands::GUARD_COMMAND) {
-        return commands::guard(&words);
+        return status(commands::guard(&words));
     }
     // What a shell asks for at each Tab: it wants words or silence.
     if words.first().is_some_and(|word| word == completion::COMMAND) {
-        return completion::answer(&words);
+        return status(completion::answer(&words));
     }
     let mut globals = Globals::guess(&words);
     let outcome = args::parse(words).and_then(|(command, checked)| {
@@ -52,17 +57,21 @@ fn main() -> ExitCode {
         commands::run(command, &globals)
     });
     match outcome {
-        Ok(Status::Done) => ExitCode::SUCCESS,
-        Ok(Status::Bad(exit)) => ExitCode::from(exit as u8),
+        Ok(Status::Done) => 0,
+        Ok(Status::Bad(exit)) => exit as u8,
         Err(failure) => fail(&globals, &failure),
     }
 }
 
-fn fail(globals: &Globals, failure: &Failure) -> ExitCode {
+fn status(code: ExitCode) -> u8 {
+    u8::from(code != ExitCode::SUCCESS)
+}
+
+fn fail(globals: &Globals, failure: &Failure) -> u8 {
     // `drowse … | head -1`: nobody is left to tell, and nothing is wrong.
     if output::is_broken_pipe(failure) {
-        return ExitCode::SUCCESS;
+        return 0;
     }
     Output::new(globals).failure(failure);
-    ExitCode::from(failure.exit as u8)
+    failure.exit as u8
 }

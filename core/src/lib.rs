@@ -26,6 +26,7 @@ pub mod activity;
 pub mod caching;
 pub mod capabilities;
 pub mod crash;
+pub mod dev;
 pub mod envelope;
 pub mod era;
 pub mod framing;
@@ -40,7 +41,9 @@ pub mod logging;
 pub mod message;
 pub mod method;
 pub mod negotiate;
+pub mod notification;
 pub mod relay;
+pub mod rest;
 pub mod server;
 #[cfg(feature = "embassy-sync")]
 pub mod shared;

@@ -115,3 +115,12 @@ proptest! {
         prop_assert_eq!(again, of(&both));
     }
 }
+
+#[test]
+fn a_round_is_no_call() {
+    let mut tally = Tally::new();
+    tally.end(Ending::Served, None);
+    tally.handle_round();
+    tally.end(Ending::Served, None);
+    assert_eq!((tally.counts().calls, tally.counts().errors()), (1, 0));
+}

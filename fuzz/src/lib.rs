@@ -18,24 +18,47 @@ mod oracle;
 #[path = "../../core/tests/wire/events.rs"]
 mod events;
 
+#[allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a target fails by panicking"
+)]
+#[path = "../../core/tests/wire/translation.rs"]
+mod translation;
+
 #[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
 mod exchange;
 #[allow(clippy::expect_used, reason = "a target fails by panicking")]
 mod facade;
 #[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
 mod front;
+#[allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a target fails by panicking"
+)]
+mod relay;
+#[allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a target fails by panicking")]
+mod http;
 
 /// Takes the bytes of the fuzzer, and panics if what must hold does not.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("envelope", envelope),
     ("exchange", exchange),
     ("framing", framing),
     ("facade", facade),
     ("front", front),
+    ("relay", relay),
+    ("http", http),
     ("sse", sse),
+    ("translation", translation),
 ];
 
 /// `data` as what the network does about one exchange of HTTP.
@@ -51,6 +74,16 @@ pub fn facade(data: &[u8]) {
 /// `data` as the lines of a client's connection.
 pub fn front(data: &[u8]) {
     front::lines(data);
+}
+
+/// `data` as what clients, servers and time do to the relay.
+pub fn relay(data: &[u8]) {
+    relay::orders(data);
+}
+
+/// `data` as a request over HTTP.
+pub fn http(data: &[u8]) {
+    http::request(data);
 }
 
 /// `data` as one frame: the JSON scan and the envelope agree with `serde_json`, walks of anything end.
@@ -75,6 +108,13 @@ pub fn sse(data: &[u8]) {
     let Some(Arrival { stream, limit, buffer, pieces }) = Arrival::read(data) else { return };
     events::sse(stream, limit, buffer, pieces);
     events::sse(stream, limit, limit + 1, pieces);
+}
+
+/// `data` as a request of a client, and what its server says to that: lines.
+pub fn translation(data: &[u8]) {
+    let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+    let (request, said) = data.split_at(end);
+    translation::translation(request, said.get(1..).unwrap_or_default());
 }
 
 /// A stream behind a head that says how it arrives: the limit, the size of the buffer, the number of pieces (up to 15),

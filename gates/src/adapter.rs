@@ -268,7 +268,11 @@ impl Adapter {
             Inbound::Ping { id } | Inbound::SetLevel { id } | Inbound::Subscribe { id, .. } => {
                 to_caller(&[id.of(line)]);
             }
-            Inbound::Answer { .. } | Inbound::Batch { .. } | Inbound::Initialized | Inbound::Ignore => {}
+            Inbound::Answer { .. }
+            | Inbound::Progress { .. }
+            | Inbound::Batch { .. }
+            | Inbound::Initialized
+            | Inbound::Ignore => {}
             Inbound::Reject { id, rejection } => {
                 surface::text(&rejection);
                 let mut buffer = [0; MESSAGE];

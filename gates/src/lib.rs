@@ -11,10 +11,12 @@
 mod adapter;
 mod board;
 mod held;
+mod http;
 mod remote;
 mod surface;
 mod tasks;
 mod traced;
+mod translation;
 
 use core::panic::PanicInfo;
 
@@ -58,6 +60,8 @@ pub extern "C" fn drowse_run() {
         {
             surface::read_all(bytes.get(..length).unwrap_or_default());
             held::read(bytes.get(..length).unwrap_or_default());
+            http::read(bytes.get(..length).unwrap_or_default());
+            translation::read(bytes.get(..length).unwrap_or_default());
             tasks::read(bytes.get(..length).unwrap_or_default());
         }
     }

@@ -8,6 +8,7 @@ use core::task::{Context, Waker};
 use drowse_core::activity;
 use drowse_core::caching::{self, Change};
 use drowse_core::crash::CrashLog;
+use drowse_core::dev::{self, Built, Dev, Wish};
 use drowse_core::envelope;
 use drowse_core::era::{Era, Pin, Revision};
 use drowse_core::framing::{Frame, LineDecoder};
@@ -257,6 +258,47 @@ fn shared(bytes: &[u8]) {
     }
 }
 
+/// A server that is being written, and the queue of its builds and restarts.
+fn in_the_making(server: Server<[Slot; 2], [relay::Slot; 8]>, bytes: &[u8]) {
+    let mut server = server.in_the_making(Duration::from_secs(bytes.len() as u64));
+    let mut dev = Dev::new(dev::Config { builds: true, ..dev::Config::default() });
+    let mut at = Instant::from_micros(board::now());
+    for byte in bytes.iter().take(64) {
+        let wish = Wish { rebuild: byte & 1 == 1, env: byte & 2 == 2 };
+        match byte >> 2 & 7 {
+            0 => board::checksum(dev.submit(at, wish).map_or(0, dev::Job::number)),
+            1 => board::checksum(u64::from(dev.cancel(u64::from(*byte)))),
+            2 => dev.handle_changed(at),
+            3 => dev.handle_built(at, if wish.env { Built::Changed } else { Built::Unchanged }),
+            4 => dev.close(),
+            5 => server.set_holds(wish.env),
+            6 => server.expect_news(),
+            _ => at = at.after(Duration::from_secs(u64::from(*byte))),
+        }
+        dev.handle_server(at, server.view());
+        dev.handle_timeout(at);
+        while let Some(action) = dev.poll_action() {
+            match action {
+                dev::Action::Restart { .. } => server.restart(at),
+                dev::Action::Forgive => server.forgive(),
+                other => board::checksum(u64::from(matches!(other, dev::Action::Done { .. }))),
+            }
+        }
+        let operation = Operation { method: Method::ToolsCall, allowance: None };
+        if let Ok(key) = server.submit(at, operation) {
+            server.mark_repeatable(key);
+            server.cancel(at, key);
+        }
+        while server.poll_action().is_some() {}
+        board::checksum(dev.poll_timeout().map_or(0, Instant::as_micros) + dev.waiting() as u64);
+        board::checksum(u64::from(dev.is_active() || dev.is_building() || dev.is_restarting()));
+    }
+    let whole = Span::new(0, bytes.len());
+    board::checksum(dev::names::ours_in(bytes, whole).count() as u64);
+    board::checksum(u64::from(dev::names::may_be_repeated(bytes, whole)));
+    board::checksum(u64::from(dev::names::DevTool::of_call(bytes).is_some()));
+}
+
 /// Clients that listen: to a machine, and to a relay alone that hears everything at once.
 fn listeners(bytes: &[u8]) {
     let slots = [relay::Slot::EMPTY; 8];
@@ -277,12 +319,15 @@ fn listeners(bytes: &[u8]) {
         while server.poll_action().is_some() {}
         server.unlisten(at, listener);
     }
+    in_the_making(server.clone(), bytes);
     board::checksum(server.relay().used() as u64 + u64::from(server.awaits(1)));
     board::checksum(u64::from(server.negotiated().is_some()));
 
     let mut relay = Relay::new(slots, Duration::from_secs(1), Duration::from_millis(names as u64));
     relay.handle_offers(relay::Offers::read(bytes, whole));
     relay.set_patience(Duration::from_secs(names as u64));
+    relay.announce();
+    relay.expect_news();
     for era in [Era::Legacy, Era::Modern] {
         let Ok(listener) = relay.attach(lists) else { return };
         let uri = relay.want(listener, None);

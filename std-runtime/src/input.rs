@@ -14,11 +14,12 @@ use std::io;
 use std::path::Path;
 
 use drowse_core::message::Writer;
-use memchr::memmem;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::seek;
 
 pub use drowse_core::capabilities::ClientCapabilities;
 
@@ -218,7 +219,7 @@ impl<'a> InputRequired<'a> {
     fn read(result: &'a str) -> Result<Option<Self>, InputError> {
         const TYPE: &str = "\"input_required\"";
         // Most results are not, some are large, and looking for a word is much quicker than reading JSON.
-        if memmem::find(result.as_bytes(), TYPE.as_bytes()).is_none() {
+        if !seek::contains(result.as_bytes(), TYPE.as_bytes()) {
             return Ok(None);
         }
         let is_type = |raw: &RawValue| raw.get() == TYPE;

@@ -60,7 +60,6 @@ mod matrix {
     mod caching;
     mod deferral;
     mod draining;
-    mod eras;
     mod http;
     mod http_faults;
     mod idle;
@@ -70,6 +69,7 @@ mod matrix {
     mod logging;
     mod port;
     mod questions;
+    mod relay;
     mod requests;
     mod settings;
     mod snapshots;
@@ -77,4 +77,5 @@ mod matrix {
     mod stopping;
     mod subscriptions;
     mod tasks;
+    mod translation;
 }

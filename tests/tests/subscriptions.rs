@@ -5,6 +5,7 @@
 mod subscriptions {
     mod command;
     mod deferral;
+    mod eras;
     mod files;
 
     use std::io::{BufRead as _, BufReader};

@@ -4,6 +4,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 
@@ -84,6 +85,30 @@ fn what_a_dead_peer_sent_stays_readable() {
             Err(error) => assert_eq!((error.kind(), sent_before), (ErrorKind::ConnectionReset, true)),
         }
     }
+}
+
+/// C1: an operation is taken back by shutting the receiving side, or by ending: from there on the bridge cannot answer the
+/// hello, and what it had answered before is still there.
+#[test]
+fn who_does_not_receive_any_more_is_not_answered() {
+    for answered_before in [true, false] {
+        let (mut caller, mut bridge) = UnixStream::pair().expect("a pair");
+        caller.write_all(b"hello\noperation\n").expect("send");
+        if answered_before {
+            bridge.write_all(b"welcome\n").expect("send");
+        }
+        caller.shutdown(Shutdown::Read).expect("shut");
+        let error = bridge.write_all(b"welcome\n").expect_err("nobody receives");
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+        let mut read = [0; 64];
+        let count = caller.read(&mut read).expect("what was sent stays readable, and then the end");
+        assert_eq!(&read[..count], if answered_before { &b"welcome\n"[..] } else { b"" });
+    }
+    let (mut caller, mut bridge) = UnixStream::pair().expect("a pair");
+    caller.write_all(b"hello\noperation\n").expect("send");
+    drop(caller);
+    let error = bridge.write_all(b"welcome\n").expect_err("nobody is there");
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
 }
 
 /// C1: a connect succeeds before anybody accepts, so only the hello's answer says that somebody is there.

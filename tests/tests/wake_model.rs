@@ -177,7 +177,9 @@ fn every_step_is_taken() {
         "C1 hello answered",
         "C1 closed before the hello was sent",
         "C1 closed before the hello's answer",
-        "C1 no hello within the limit",
+        "C1 no answer to the hello, take the operation back",
+        "C1 send the hello and the operation",
+        "answer a hello with an operation behind it",
         "C2 send the operation",
         "C2 answered",
         "C2 GOAWAY(0)",
@@ -264,6 +266,7 @@ macro_rules! broken {
 
 broken! {
     c1_without_hello: TWO, NoHello => FailedUnkilled;
+    c1_operation_not_taken_back: TWO, NotTakenBack => FalseNo;
     c2_retry_on_eof: TWO_AND_A_KILL, RetryOnEof => RanTwice;
     c2_shut_down_is_reported: TWO.beside(Restart), ShutDownReported => FailedByRestart;
     c3_session_not_read_again: Config::new(1, 0).beside(Close), SessionNotReread => NoSessionButProcess;

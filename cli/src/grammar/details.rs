@@ -44,8 +44,28 @@ last, {\"error\", \"code\", \"kind\", \"ran\"?} if the command failed.";
 
 pub(super) const DEV_DETAILS: &str = "\
 Standard input and output are the client's connection, of either era of the protocol; put this line into the client's \
-configuration in place of the server's own. The server starts with the first request that needs it. Everything ends with \
-the connection, and with Ctrl-C.";
+configuration in place of the server's own. The server starts with the first request that needs it, runs in this \
+directory with this environment, and may speak either era, too. Everything ends with the connection, and with Ctrl-C.
+
+Beside the server's tools the client has:
+  dev_restart {rebuild?, env?}   a fresh server; with rebuild the build runs first, and the old server serves meanwhile. \
+  A build that failed, or that changed nothing the command is made of, restarts nothing. env replaces what --env set.
+  dev_status {}                  how server and build stand, and what helps; starts nothing.
+  dev_logs {lines?}              the last lines of the server's stderr and of builds, which are on this stderr, too. \
+  Values of --env and env are left out of them.
+
+  A restart waits --drain for what is under way; what comes meanwhile runs on the new server. A server that crashed is \
+  started again by the next request, after five crashes within 30 s not before half a minute has passed; dev_restart \
+  does at once. --watch globs begin at this directory (\"src/**/*.ts\", or a directory for all in it).
+
+Over HTTP:
+  --http serves clients at http://127.0.0.1:PORT/mcp instead, which is printed; beyond this machine a token is needed. \
+  --backend-url is where the command itself serves, if it is an HTTP server: its port has to be free before.
+
+For example:
+  drowse dev -- node server.js
+  drowse dev --build \"npm run build\" --watch \"src/**\" -- node dist/server.js
+  drowse dev --backend-url http://127.0.0.1:3000/mcp -- python server.py";
 
 pub(super) const CALL_DETAILS: &str = "\
 Arguments:

@@ -19,6 +19,9 @@ pub mod sessions;
 
 #[cfg(test)]
 #[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
+mod properties;
+#[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod tests;
 
 pub use self::gate::Gate;
@@ -49,7 +52,7 @@ impl Headers for [(&str, &[u8])] {
 }
 
 /// The value of a header that comes once at most, without the blanks around it.
-fn single<'h>(headers: &'h (impl Headers + ?Sized), header: Header) -> Result<Option<&'h [u8]>, Refusal> {
+fn single(headers: &(impl Headers + ?Sized), header: Header) -> Result<Option<&[u8]>, Refusal> {
     let mut values = headers.all(header.name());
     match (values.next(), values.next()) {
         (first, None) => Ok(first.map(<[u8]>::trim_ascii)),
@@ -134,6 +137,8 @@ impl Default for Pace {
 pub enum Accepts {
     /// One JSON object, and a stream.
     Both,
+    /// The same, with the stream named first: in a session, where a stream can be resumed, it gets one.
+    StreamFirst,
     /// One JSON object: what comes before the answer cannot be told.
     Json,
     /// A stream only.
@@ -143,7 +148,7 @@ pub enum Accepts {
 impl Accepts {
     /// Reads `Accept`. Without one everything is accepted.
     fn read(headers: &(impl Headers + ?Sized)) -> Option<Self> {
-        let (mut any, mut json, mut stream) = (false, false, false);
+        let (mut any, mut json, mut stream, mut stream_first) = (false, false, false, false);
         for value in headers.all(Header::Accept.name()) {
             for range in value.split(|byte| *byte == b',') {
                 any = true;
@@ -155,9 +160,11 @@ impl Accepts {
                 let is = |name: &str| kind.eq_ignore_ascii_case(name.as_bytes());
                 json |= is("application/json") || is("application/*") || is("*/*");
                 stream |= is("text/event-stream") || is("text/*") || is("*/*");
+                stream_first |= stream && !json;
             }
         }
         match (any, json, stream) {
+            (_, true, true) if stream_first => Some(Self::StreamFirst),
             (false, ..) | (_, true, true) => Some(Self::Both),
             (_, true, false) => Some(Self::Json),
             (_, false, true) => Some(Self::Stream),
@@ -288,7 +295,7 @@ impl<'h> Get<'h> {
             Version::Known(_) => {}
             Version::Unknown(_) => return Err(Refusal::Version),
         }
-        if !ends && !matches!(Accepts::read(headers), Some(Accepts::Both | Accepts::Stream)) {
+        if !ends && matches!(Accepts::read(headers), Some(Accepts::Json) | None) {
             return Err(Refusal::NotAcceptable);
         }
         let last = single(headers, Header::LastEventId)?.filter(|last| !last.is_empty());

@@ -68,9 +68,9 @@ proptest! {
                     prop_assert_eq!(era, None);
                     Some(true)
                 }
-                Inbound::SetLevel { .. } | Inbound::Subscribe { .. } | Inbound::Answer { .. }
+                Inbound::SetLevel { .. } | Inbound::Progress { .. } | Inbound::Subscribe { .. } | Inbound::Answer { .. }
                 | Inbound::Batch { .. } | Inbound::Initialized => Some(true),
-                Inbound::Discover { .. } | Inbound::Listen { .. } => Some(false),
+                Inbound::Listen { .. } => Some(false),
                 Inbound::Operation { parts, operation, .. } => {
                     prop_assert!(!matches!(
                         operation.method,

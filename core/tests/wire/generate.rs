@@ -145,6 +145,141 @@ pub(crate) fn message() -> impl Strategy<Value = String> {
 }
 
 /// Params or a result: an object that may have `_meta`.
+/// An id or a token: of either type, and as odd as may be.
+fn id() -> impl Strategy<Value = String> {
+    let odd = &["\"\"", r#""\u0000""#, r#""0""#, "0", "-0", r#""a\"},{""#][..];
+    prop_oneof![string(), "-?(0|[1-9][0-9]{0,24})", select(odd).prop_map(String::from)]
+}
+
+/// Members of an object, of these and any others, each at most once, in any order.
+fn members(known: Vec<BoxedStrategy<String>>) -> impl Strategy<Value = String> {
+    let others = prop::collection::vec(value(), 0..3).prop_map(|others| {
+        others.iter().enumerate().map(|(at, value)| format!("\"o{at}\":{value}")).collect::<Vec<_>>()
+    });
+    let known: Vec<_> = known.into_iter().map(proptest::option::of).collect();
+    (known, others, space()).prop_flat_map(|(known, mut others, space)| {
+        others.extend(known.into_iter().flatten());
+        Just(others).prop_shuffle().prop_map(move |all| all.join(&format!(",{space}")))
+    })
+}
+
+fn member(name: &'static str, value: impl Strategy<Value = String> + 'static) -> BoxedStrategy<String> {
+    (spelled(name), value).prop_map(|(name, value)| format!("{name}:{value}")).boxed()
+}
+
+fn metadata(modern: bool) -> impl Strategy<Value = String> {
+    let mut known = vec![
+        member("progressToken", id()),
+        member("dev.drowse/timeoutMs", number()),
+        member("io.modelcontextprotocol/clientInfo", value()),
+        member("io.modelcontextprotocol/logLevel", string()),
+    ];
+    if !modern {
+        known.push(member("io.modelcontextprotocol/clientCapabilities", value()));
+    }
+    members(known).prop_map(move |members| {
+        if !modern {
+            return format!("{{{members}}}");
+        }
+        let comma = if members.is_empty() { "" } else { "," };
+        format!(
+            r#"{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}{comma}{members}}}"#
+        )
+    })
+}
+
+fn params(modern: bool) -> impl Strategy<Value = String> {
+    let known = vec![
+        member("name", string()),
+        member("arguments", value()),
+        member("inputResponses", value()),
+        member("requestState", string()),
+    ];
+    let meta = match modern {
+        true => metadata(true).prop_map(Some).boxed(),
+        false => proptest::option::of(metadata(false)).boxed(),
+    };
+    (members(known), meta, any::<bool>()).prop_map(|(members, meta, first)| {
+        let meta = meta.map(|meta| format!("\"_meta\":{meta}")).unwrap_or_default();
+        let comma = if members.is_empty() || meta.is_empty() { "" } else { "," };
+        if first { format!("{{{meta}{comma}{members}}}") } else { format!("{{{members}{comma}{meta}}}") }
+    })
+}
+
+/// A request of a client of either era.
+pub(crate) fn request() -> impl Strategy<Value = String> {
+    let methods = &[
+        "tools/call",
+        "tools/list",
+        "prompts/get",
+        "prompts/list",
+        "resources/read",
+        "resources/list",
+        "resources/templates/list",
+        "completion/complete",
+        "tasks/get",
+    ][..];
+    let params = prop_oneof![params(true).prop_map(Some), proptest::option::of(params(false))];
+    (id(), select(methods), params, any::<bool>()).prop_map(|(id, method, params, first)| {
+        let params = params.map(|params| format!(",\"params\":{params}")).unwrap_or_default();
+        match first {
+            true => format!(r#"{{"jsonrpc":"2.0","id":{id}{params},"method":"{method}"}}"#),
+            false => format!(r#"{{"method":"{method}","id":{id},"jsonrpc":"2.0"{params}}}"#),
+        }
+    })
+}
+
+/// The params of a visit to an address.
+fn visit() -> impl Strategy<Value = String> {
+    members(vec![member("url", string()), member("elicitationId", string())]).prop_map(|members| {
+        let comma = if members.is_empty() { "" } else { "," };
+        format!("{{\"mode\":\"url\"{comma}{members}}}")
+    })
+}
+
+/// The method and the params of a question.
+fn question() -> impl Strategy<Value = String> {
+    let form = members(vec![member("message", string()), member("mode", Just(r#""form""#.to_owned()))]);
+    prop_oneof![
+        form.prop_map(|params| format!(r#""method":"elicitation/create","params":{{{params}}}"#)),
+        visit().prop_map(|params| format!(r#""params":{params},"method":"elicitation\/create""#)),
+        value().prop_map(|value| {
+            format!(r#""method":"sampling/createMessage","params":{{"messages":{value}}}"#)
+        }),
+        Just(r#""method":"roots/list""#.to_owned()),
+    ]
+}
+
+/// What a server of either era says to a request.
+pub(crate) fn said() -> impl Strategy<Value = String> {
+    let inputs = prop::collection::vec((any::<u16>(), question()), 0..4).prop_map(|inputs| {
+        let inputs =
+            inputs.iter().enumerate().map(|(at, (key, asks))| format!("\"{key}\\\"{at}\":{{{asks}}}"));
+        format!("{{{}}}", inputs.collect::<Vec<_>>().join(","))
+    });
+    let kinds = &[r#""complete""#, r#""input_required""#, r#""task""#, r#""com\u0070lete""#][..];
+    let result = members(vec![
+        member("resultType", select(kinds).prop_map(String::from)),
+        member("ttlMs", number()),
+        member("cacheScope", string()),
+        member("isError", Just("true".to_owned())),
+        member("inputRequests", inputs),
+        member("requestState", string()),
+    ]);
+    let required = prop::collection::vec(visit(), 0..4)
+        .prop_map(|visits| format!(r#"{{"elicitations":[{}]}}"#, visits.join(",")));
+    let data = prop_oneof![required, value()];
+    let codes = &["-32002", "-32602", "-32042", "-32050", "-32021", "-32603", "7"][..];
+    let error = (select(codes), string(), data).prop_map(|(code, text, data)| {
+        format!(r#""error":{{"data":{data},"message":{text},"code":{code}}}"#)
+    });
+    let answer = prop_oneof![result.prop_map(|result| format!("\"result\":{{{result}}}")), error];
+    prop_oneof![
+        6 => answer.prop_map(|answer| format!(r#"{{{answer},"id":77,"jsonrpc":"2.0"}}"#)),
+        1 => (id(), question()).prop_map(|(id, asks)| format!(r#"{{"jsonrpc":"2.0","id":{id},{asks}}}"#)),
+    ]
+}
+
 fn holder() -> impl Strategy<Value = String> {
     let meta = prop_oneof![
         10 => prop::collection::vec((string(), value(), space()), 0..3).prop_map(object),

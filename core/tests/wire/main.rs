@@ -1,6 +1,7 @@
-//! Properties of what reads the wire: JSON scan, envelope, newline framing, server-sent events.
+//! Properties of what reads the wire: JSON scan, envelope, newline framing, server-sent events; and of what is rewritten
+//! for the other side.
 //!
-//! What must hold is written down once, in [`oracle`] and [`events`], against `serde_json` and against the plainest code that does the
+//! What must hold is written down once, in [`oracle`], [`events`] and [`translation`], against `serde_json` and against the plainest code that does the
 //! same; the fuzz targets check the same with their own inputs.
 
 #![allow(
@@ -17,3 +18,4 @@ mod generate;
 mod oracle;
 mod peer;
 mod properties;
+mod translation;

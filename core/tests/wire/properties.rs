@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::{events, generate, oracle, peer};
+use crate::{events, generate, oracle, peer, translation};
 
 /// `PROPTEST_CASES` still scales it.
 fn config(share: f32) -> ProptestConfig {
@@ -53,6 +53,22 @@ proptest! {
     #[test]
     fn envelope_like_the_rules_when_damaged(bytes in generate::damaged(generate::message())) {
         oracle::envelope(&bytes.0);
+    }
+
+    #[test]
+    fn messages_of_one_era_are_messages_of_the_other(
+        request in generate::request(),
+        said in prop_oneof![4 => generate::said(), 1 => generate::message()],
+    ) {
+        translation::translation(request.as_bytes(), said.as_bytes());
+    }
+
+    #[test]
+    fn messages_of_one_era_are_messages_of_the_other_when_damaged(
+        request in generate::damaged(generate::request()),
+        said in generate::damaged(generate::said()),
+    ) {
+        translation::translation(&request.0, &said.0);
     }
 
     #[test]

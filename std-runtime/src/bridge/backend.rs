@@ -25,6 +25,8 @@ pub enum Backend {
     Process(Process),
     /// A server behind a URL.
     Remote(Rc<dyn Client>),
+    /// A process of ours that serves at a URL. Both of its streams are for the log.
+    Served(Process, Rc<dyn Client>),
 }
 
 /// A started process.
@@ -42,7 +44,7 @@ pub struct Process {
 impl std::fmt::Debug for Backend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Process(process) => process.fmt(f),
+            Self::Process(process) | Self::Served(process, _) => process.fmt(f),
             Self::Remote(_) => f.write_str("Remote"),
         }
     }

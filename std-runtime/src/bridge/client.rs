@@ -33,6 +33,8 @@ const REDIRECTIONS: usize = 5;
 pub(super) struct HttpClient {
     client: reqwest::Client,
     url: Url,
+    /// The same, as most requests have it.
+    uri: http::Uri,
     /// What the user wants to be sent along, always.
     headers: HeaderMap,
 }
@@ -77,7 +79,8 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.append(name, value);
         }
-        Ok(Self { client, url, headers })
+        let uri = url.as_str().parse().map_err(|error| format!("`{url}`: {error}"))?;
+        Ok(Self { client, url, uri, headers })
     }
 }
 
@@ -180,16 +183,26 @@ impl Client for HttpClient {
         for (name, value) in &self.headers {
             request.headers_mut().append(name, value.clone());
         }
+        // It need not be parsed for each request.
+        let url = (*request.uri() == self.uri).then(|| self.url.clone());
         Box::pin(async move {
-            let request = reqwest::Request::try_from(request).map_err(|error| failed(&error, false))?;
+            let request = match url {
+                Some(url) => {
+                    let (parts, body) = request.into_parts();
+                    let mut request = reqwest::Request::new(parts.method, url);
+                    *request.headers_mut() = parts.headers;
+                    *request.body_mut() = Some(body.into());
+                    request
+                }
+                None => reqwest::Request::try_from(request).map_err(|error| failed(&error, false))?,
+            };
             match client.execute(request).await {
-                Ok(response) => {
-                    let mut answer = http::Response::builder().status(response.status());
-                    if let Some(headers) = answer.headers_mut() {
-                        headers.clone_from(response.headers());
-                    }
+                Ok(mut response) => {
+                    let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
                     let body: Box<dyn Body> = Box::new(HttpBody(response));
-                    answer.body(body).map_err(|error| Failed { connected: true, text: error.to_string() })
+                    let mut answer = Response::new(body);
+                    (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+                    Ok(answer)
                 }
                 Err(error) => Err(failed(&error, !error.is_connect() && !error.is_builder())),
             }

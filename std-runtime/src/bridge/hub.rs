@@ -12,6 +12,7 @@ mod legacy;
 mod life;
 mod logging;
 mod marked;
+mod notices;
 mod questions;
 mod relay;
 mod remote;
@@ -30,9 +31,9 @@ use std::task::Poll;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
-use drowse_core::era::Revision;
+use drowse_core::era::{Era, Revision};
 use drowse_core::framing::Frame;
-use drowse_core::front::{self, Front, Inbound, Rejection};
+use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Allowance, Cause, Key, Slot};
@@ -40,6 +41,7 @@ use drowse_core::logging::{Level, Wanted};
 use drowse_core::message::{self, Identity};
 use drowse_core::method::Method;
 use drowse_core::negotiate::NegotiationError;
+use drowse_core::rest::Rest;
 use drowse_core::server::{
     self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError, Transport,
 };
@@ -58,7 +60,7 @@ use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::mouth::{About, Mouth};
-use super::outlet::{Outlet, flush_once};
+use super::outlet::{Burst, Outlet, flush_once};
 use crate::fault;
 use cache::Cache;
 pub(crate) use guest::{Guest, Offered};
@@ -72,6 +74,8 @@ use snapshot::Gathered;
 use sync::Syncs;
 use tasks::Pending;
 
+pub use dev::{DevConfig, Workshop};
+
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
 /// Above this backlog the server gets no further requests; they stay queued.
@@ -82,6 +86,8 @@ const DRAIN: usize = 512;
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Above this backlog a caller is not read from.
 const CLIENT_BACKLOG: usize = 1 << 20;
+/// Whose outlet it is that the server reads from; connections are known by their numbers.
+const SERVER: u64 = u64::MAX;
 /// How much of the server's stderr is kept for error messages.
 const STDERR_TAIL: usize = 4 << 10;
 
@@ -128,6 +134,8 @@ impl std::fmt::Debug for Hub {
 
 struct Shared {
     inner: RefCell<Inner>,
+    /// What was read in one go is being handled.
+    burst: Rc<Burst>,
     /// The next timeout moved to an earlier time.
     timer: Notify,
     /// A slot became free.
@@ -184,10 +192,14 @@ struct Inner {
     revision: Option<Revision>,
     /// Who asked for the end, and waits for it.
     closers: Vec<(u64, Vec<u8>)>,
+    /// What is more where the server is being written.
+    dev: Option<Box<dev::Dev>>,
     spawn_failure: Option<String>,
     failure: Option<String>,
     stderr: Vec<u8>,
     armed: Option<Instant>,
+    /// When the host gives back what it can have again.
+    rest: Rest,
     started: bool,
     retired: bool,
 }
@@ -228,9 +240,15 @@ struct Payload {
     wanted: Wanted,
     /// The log level that it sets.
     sets_level: Option<Option<Level>>,
+    /// It carries the answers to what its server, a legacy one, refused it for.
+    after_visits: bool,
+    /// What its server asked and its client did not declare.
+    lacks: Option<drowse_core::held::Kind>,
     /// The legacy client that waits for it, and how often the server wanted something of that.
     client: Option<Rc<legacy::Client>>,
     rounds: u16,
+    /// It may run twice.
+    repeatable: bool,
 }
 
 impl Payload {
@@ -255,15 +273,29 @@ impl Payload {
             asked: (Asked::Nothing, None),
             wanted: Wanted::Nothing,
             sets_level: None,
+            after_visits: false,
+            lacks: None,
             client: None,
             rounds: 0,
+            repeatable: false,
         }
     }
 
-    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
-    fn is_kept_for_later(&self) -> bool {
-        let may_ask = self.client.is_some() && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
-        self.method.only_reads() || may_ask || self.capabilities != ClientCapabilities::default()
+    /// Whether its frame is needed after a server of that era has it.
+    fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
+        let can_be_asked = self.capabilities != ClientCapabilities::default();
+        self.repeatable
+            || answer::is_needed_later(
+                self.method,
+                self.era(),
+                server.map(|revision| revision.era()),
+                can_be_asked,
+            )
+    }
+
+    /// The era of its client.
+    const fn era(&self) -> Era {
+        if self.client.is_some() { Era::Legacy } else { Era::Modern }
     }
 }
 
@@ -276,6 +308,8 @@ struct Connection {
     named: bool,
     /// The renewals that its caller knows of.
     renewals: u64,
+    /// The most verbose log level that a modern client wanted with a request.
+    level: Option<Level>,
     /// What a legacy client said of itself.
     client: Option<Rc<legacy::Client>>,
     /// Its batches that are not answered.
@@ -362,15 +396,18 @@ impl Hub {
             handshake: None,
             revision,
             closers: Vec::new(),
+            dev: None,
             spawn_failure: None,
             failure: None,
             stderr: Vec::new(),
             armed: None,
+            rest: Rest::new(),
             started: false,
             retired: false,
         };
         Self(Rc::new(Shared {
             inner: RefCell::new(inner),
+            burst: Rc::default(),
             timer: Notify::new(),
             room: Notify::new(),
             retired: Notify::new(),
@@ -406,6 +443,7 @@ impl Hub {
     pub fn close(&self) {
         self.with(|hub, inner, now| {
             inner.server.close(now);
+            inner.close_dev();
             hub.drive(inner, None);
         });
     }
@@ -470,6 +508,8 @@ impl Hub {
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
+                        inner.dev_timeout(now);
+                        hub.rest_in_time(inner, now);
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -506,6 +546,29 @@ impl Hub {
         }
     }
 
+    /// What was read in one go is handled: writes what that gave rise to.
+    fn end_burst(&self) {
+        self.0.burst.end();
+        self.with(|hub, inner, _| {
+            let mut any = false;
+            while let Some(whose) = self.0.burst.poll_gathered() {
+                any = true;
+                let outlet = match whose {
+                    SERVER => inner.running.as_mut().and_then(|running| running.input.as_mut()),
+                    id => inner.connections.get_mut(&id).and_then(|connection| connection.mouth.stream()),
+                };
+                if let Some(outlet) = outlet {
+                    outlet.handle_burst_over();
+                }
+            }
+            if any {
+                // Requests are with the kernel now.
+                inner.set_writable();
+                hub.drive(inner, None);
+            }
+        });
+    }
+
     /// Does what the machine says, until it says no more.
     fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
         loop {
@@ -518,7 +581,8 @@ impl Hub {
                 }
                 inner.drive_tasks(now);
                 self.tell_of_snapshot(inner, now);
-                if self.drive_questions(inner, now) | self.drive_asks(inner, now) {
+                if self.drive_questions(inner, now) | self.drive_asks(inner, now) | self.drive_dev(inner, now)
+                {
                     continue;
                 }
                 break;
@@ -563,6 +627,8 @@ impl Hub {
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    let frame = current.and_then(|(of, frame)| (of == key).then_some(frame));
+                    let payload = payload.and_then(|payload| inner.answer_without(payload, failure, frame));
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
                             remote.abandon(wire);
@@ -570,8 +636,9 @@ impl Hub {
                         if payload.connection == OURS {
                             self.tools_listed(inner);
                         }
-                        let cancelled = failure.cause == Cause::Cancelled && payload.client.is_some();
-                        match inner.connections.get_mut(&payload.connection).filter(|_| cancelled) {
+                        let cancelled = failure.cause == Cause::Cancelled;
+                        let connection = inner.connections.get_mut(&payload.connection);
+                        match connection.filter(|one| cancelled && !one.front.answers_cancelled()) {
                             Some(connection) => connection.leave_unanswered(&payload.id),
                             None => {
                                 let id = Some(payload.id.as_slice());
@@ -587,11 +654,18 @@ impl Hub {
                 Action::Terminate | Action::Kill if inner.remote.is_some() => {
                     if let Some(remote) = &mut inner.remote {
                         remote.abort();
+                        if let (Some(keeper), true) = (&remote.keeper, matches!(action, Action::Kill)) {
+                            keeper.kill();
+                        }
                     }
                     self.remote_ended(inner);
                 }
                 Action::CloseInput => {
                     if let Some(running) = &mut inner.running {
+                        if let Some(input) = &mut running.input {
+                            // What it was told just now, it is to read before that.
+                            input.handle_burst_over();
+                        }
                         running.input = None;
                         fault::point("D1-input");
                     }
@@ -611,6 +685,11 @@ impl Hub {
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
+        self.arm(inner);
+    }
+
+    /// Sees to it that the timer fires in time.
+    fn arm(&self, inner: &mut Inner) {
         let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
@@ -652,7 +731,7 @@ impl Hub {
         let facts = Facts {
             record,
             now: now.as_millis(),
-            server_pid: inner.running.as_ref().and_then(|running| running.control.pid()),
+            server_pid: inner.server_pid(),
             // An era that did not hold is not remembered.
             revision: inner.revision.filter(|revision| inner.server.remembered() == Some(revision.era())),
             crashes: crashes.times().iter().map(|at| at.as_millis()).collect(),
@@ -661,6 +740,7 @@ impl Hub {
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
         let persisted = inner.host.persist(&facts);
+        inner.note_dev(now, record.state);
         inner.chronicle(now, record);
         match persisted {
             Ok(()) => {
@@ -690,8 +770,16 @@ impl Hub {
                 inner.remote = Some(Remote::new(client, generation));
                 inner.server.handle_spawned(now);
             }
+            Ok(Backend::Served(Process { input, output, errors, control }, client)) => {
+                let mut remote = Remote::new(client, generation);
+                remote.keeper = Some(Rc::clone(&control));
+                remote.input = Some(input);
+                inner.remote = Some(remote);
+                self.watch_keeper(generation, output, errors, control);
+                inner.server.handle_spawned(now);
+            }
             Ok(Backend::Process(Process { input, output, errors, control })) => {
-                let outlet = Outlet::new(input);
+                let outlet = Outlet::new(input).in_bursts(&self.0.burst, SERVER);
                 let (broken, reported) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
                 let flusher =
                     Task::spawn(self.clone().flush_server(generation, outlet.wake(), Rc::clone(&broken)));
@@ -773,7 +861,8 @@ impl Hub {
             };
             inner.host.started(Err(&failure));
         }
-        self.0.retired.notify_one();
+        // The endpoint over HTTP waits for it, too.
+        self.0.retired.notify_waiters();
     }
 }
 
@@ -794,6 +883,8 @@ impl Inner {
             self.asks.poll_timeout(),
             self.tasks.poll_timeout(),
             self.gathered.poll_timeout(),
+            self.dev_deadline(),
+            self.rest.poll_timeout(),
         ];
         ours.into_iter().chain([server]).flatten().min()
     }
@@ -821,6 +912,7 @@ impl Inner {
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
             detail: None,
+            dev: self.dev.is_some(),
         })
     }
 
@@ -836,7 +928,8 @@ impl Inner {
     fn stderr_tail(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stderr);
         let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+        let shown = || self.without_secrets(text);
+        (!text.is_empty()).then(shown)
     }
 
     fn status(&self, now: Instant) -> serde_json::Value {

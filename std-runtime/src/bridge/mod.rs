@@ -45,11 +45,24 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
+pub use hub::{DevConfig, Hub, HubConfig, Workshop};
 pub(crate) use hub::{Guest, Offered};
-pub use hub::{Hub, HubConfig};
 pub(crate) use mouth::{About, Sink};
 
 use host::BridgeHost;
+
+/// A client for a server on this machine, which needs no proxies and no credentials.
+pub(crate) fn local_client(url: &str) -> Result<std::rc::Rc<dyn Client>, String> {
+    let remote = crate::wire::Remote {
+        url: url.to_owned(),
+        headers: Vec::new(),
+        insecure: false,
+        cacert: None,
+        proxy: None,
+    };
+    let client = client::HttpClient::new(&remote, &[], Duration::from_secs(5))?;
+    Ok(std::rc::Rc::new(client))
+}
 
 /// How many requests may be under way at once; more wait on their connections.
 const SLOTS: usize = 256;

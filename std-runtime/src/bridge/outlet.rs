@@ -1,7 +1,9 @@
 //! The writing end of a byte stream: writes at once what it can, keeps the rest, and knows what the kernel has taken.
 //!
-//! One outlet per stream is its only writer, so messages never interleave; whatever has gathered is written in one go.
+//! One outlet per stream is its only writer, so messages never interleave; whatever has gathered is written in one go:
+//! what the kernel does not take, and the small messages that one [`Burst`] of frames gives rise to.
 
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
@@ -18,7 +20,37 @@ use drowse_core::link::Key;
 const CHUNK: usize = 256 << 10;
 /// A backlog that is empty again keeps no more room than this.
 const KEEP: usize = 64 << 10;
+/// Messages up to this length gather during a burst: to copy them costs less than to write them one by one.
+const SMALL: usize = 8 << 10;
+/// So much may gather.
+const GATHERED: usize = 32 << 10;
+/// The most slices that one write offers.
+const SLICES: usize = 32;
 const NEWLINE: &[u8] = b"\n";
+
+/// The frames that one read brought, while they are handled one after the other: what they give rise to is written when
+/// the last of them was. Nothing waits for a clock, and a frame that comes alone is written as early.
+#[derive(Default)]
+pub(super) struct Burst {
+    lasts: Cell<bool>,
+    /// Whose outlets have gathered something.
+    gathered: RefCell<Vec<u64>>,
+}
+
+impl Burst {
+    pub(super) fn begin(&self) {
+        self.lasts.set(true);
+    }
+
+    pub(super) fn end(&self) {
+        self.lasts.set(false);
+    }
+
+    /// Whose outlet is to be told that the burst is over.
+    pub(super) fn poll_gathered(&self) -> Option<u64> {
+        self.gathered.borrow_mut().pop()
+    }
+}
 
 /// A stream that is written to.
 pub(super) struct Outlet {
@@ -30,6 +62,11 @@ pub(super) struct Outlet {
     written: u64,
     given: u64,
     failed: bool,
+    /// The backlog waits for the kernel, and so for the flushing task.
+    blocked: bool,
+    /// The bursts that it gathers in, as whose, and whether it has said so during this one.
+    burst: Option<(Rc<Burst>, u64)>,
+    gathering: bool,
     wake: Rc<Notify>,
     /// Told when the backlog became shorter, or the stream broke.
     eased: Rc<Notify>,
@@ -44,9 +81,18 @@ impl Outlet {
             written: 0,
             given: 0,
             failed: false,
+            blocked: false,
+            burst: None,
+            gathering: false,
             wake: Rc::new(Notify::new()),
             eased: Rc::new(Notify::new()),
         }
+    }
+
+    /// The same for one that gathers during bursts, known there as `whose`.
+    pub(super) fn in_bursts(mut self, burst: &Rc<Burst>, whose: u64) -> Self {
+        self.burst = Some((Rc::clone(burst), whose));
+        self
     }
 
     /// Told when there is something to flush.
@@ -80,30 +126,78 @@ impl Outlet {
         }
         let total = parts.iter().map(|part| part.len()).sum::<usize>() + NEWLINE.len();
         self.given += total as u64;
-        let mut taken = 0;
+        if self.blocked || self.gathers(total) {
+            self.keep(parts, 0, total);
+        } else {
+            self.write(parts, total);
+        }
+    }
+
+    /// The burst is over: writes what gathered.
+    pub(super) fn handle_burst_over(&mut self) {
+        self.gathering = false;
+        if !self.blocked && !self.failed && !self.backlog.is_empty() {
+            self.write(&[], 0);
+        }
+    }
+
+    /// Whether a message of that length is left for the end of the burst.
+    fn gathers(&mut self, length: usize) -> bool {
+        let Some((burst, whose)) = self.burst.as_ref().filter(|(burst, _)| burst.lasts.get()) else {
+            return false;
+        };
+        if length > SMALL || self.backlog.len() + length > GATHERED {
+            return false;
+        }
+        if !self.gathering {
+            self.gathering = true;
+            burst.gathered.borrow_mut().push(*whose);
+        }
+        true
+    }
+
+    /// Writes the backlog, and behind it the line of `total` bytes that `parts` make. Keeps what the kernel does not take.
+    fn write(&mut self, parts: &[&[u8]], total: usize) {
         // A waker that does nothing: the flushing task registers its own when something is left over.
         let mut context = Context::from_waker(Waker::noop());
-        while self.backlog.is_empty() && taken < total {
-            let slices: Vec<IoSlice<'_>> = rest(parts, taken).map(IoSlice::new).collect();
-            match self.writer.as_mut().poll_write_vectored(&mut context, &slices) {
+        let mut taken = 0;
+        while taken < total || !self.backlog.is_empty() {
+            let (front, back) = self.backlog.as_slices();
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let offered = [front, back].into_iter().filter(|slice| !slice.is_empty());
+            let mut count = 0;
+            for (slice, bytes) in slices.iter_mut().zip(offered.chain(line(parts, taken, total))) {
+                *slice = IoSlice::new(bytes);
+                count += 1;
+            }
+            let slices = slices.get(..count).unwrap_or_default();
+            match self.writer.as_mut().poll_write_vectored(&mut context, slices) {
                 Poll::Ready(Ok(n)) if n > 0 => {
-                    taken += n;
+                    let of_backlog = n.min(self.backlog.len());
+                    self.backlog.drain(..of_backlog);
+                    taken += n - of_backlog;
                     self.written += n as u64;
                 }
                 Poll::Ready(Ok(_) | Err(_)) => return self.fail(),
-                Poll::Pending => break,
+                Poll::Pending => {
+                    self.blocked = true;
+                    self.keep(parts, taken, total);
+                    return self.wake.notify_one();
+                }
             }
         }
-        if taken < total {
-            let more = total - taken;
-            if self.backlog.capacity() - self.backlog.len() < more {
-                // Not twice as much as is needed: that may be large.
-                self.backlog.reserve_exact(more.max(CHUNK));
-            }
-            for part in rest(parts, taken) {
-                self.backlog.extend(part);
-            }
-            self.wake.notify_one();
+    }
+
+    /// Keeps what is left of a line of `total` bytes.
+    fn keep(&mut self, parts: &[&[u8]], taken: usize, total: usize) {
+        let more = total - taken;
+        if self.backlog.capacity() - self.backlog.len() < more {
+            // Not twice as much as is needed: that may be large.
+            let least = if self.blocked { CHUNK } else { self.backlog.len() };
+            self.backlog.reserve_exact(more.max(least));
+        }
+        for part in line(parts, taken, total) {
+            self.backlog.extend(part);
         }
     }
 
@@ -120,13 +214,19 @@ impl Outlet {
     /// Writes the backlog, until it is empty or the kernel takes no more.
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while !self.backlog.is_empty() && !self.failed {
+            self.blocked = true;
             let (front, back) = self.backlog.as_slices();
-            let front = front.get(..CHUNK).unwrap_or(front);
-            let slices = [IoSlice::new(front), IoSlice::new(back.get(..CHUNK).unwrap_or(back))];
+            // What is behind the front is offered only with all of that.
+            let (front, back) = match front.get(..CHUNK) {
+                Some(front) => (front, &[][..]),
+                None => (front, back.get(..CHUNK).unwrap_or(back)),
+            };
+            let slices = [IoSlice::new(front), IoSlice::new(back)];
             match self.writer.as_mut().poll_write_vectored(context, &slices) {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     self.written += n as u64;
                     self.backlog.drain(..n);
+                    self.blocked = !self.backlog.is_empty();
                     self.eased.notify_waiters();
                     return Poll::Ready(());
                 }
@@ -163,11 +263,157 @@ where
     poll_fn(|context| access(&mut |outlet: &mut Outlet| outlet.poll_flush(context))).await;
 }
 
-/// What is left of a line after its first `skip` bytes, without empty parts.
-fn rest<'p>(parts: &'p [&'p [u8]], mut skip: usize) -> impl Iterator<Item = &'p [u8]> {
-    parts.iter().copied().chain([NEWLINE]).filter_map(move |part| {
+/// What is left of a line of `total` bytes after its first `skip` ones, without empty parts. Without a byte it is none.
+fn line<'p>(parts: &'p [&'p [u8]], mut skip: usize, total: usize) -> impl Iterator<Item = &'p [u8]> {
+    let end = (total > 0).then_some(NEWLINE);
+    parts.iter().copied().chain(end).filter_map(move |part| {
         let left = part.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(part.len());
         (!left.is_empty()).then_some(left)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Takes so much at once, so often.
+    struct Taker {
+        taken: Rc<RefCell<Vec<u8>>>,
+        writes: Rc<Cell<usize>>,
+        most: Rc<Cell<usize>>,
+    }
+
+    impl AsyncWrite for Taker {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            slices: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            let most = self.most.get();
+            if most == 0 {
+                return Poll::Pending;
+            }
+            let offered: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).take(most).collect();
+            self.taken.borrow_mut().extend_from_slice(&offered);
+            self.writes.set(self.writes.get() + 1);
+            Poll::Ready(Ok(offered.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    struct Bench {
+        outlet: Outlet,
+        burst: Rc<Burst>,
+        taken: Rc<RefCell<Vec<u8>>>,
+        writes: Rc<Cell<usize>>,
+        most: Rc<Cell<usize>>,
+        sent: Vec<u8>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let burst = Rc::new(Burst::default());
+            let (taken, writes, most) = (Rc::default(), Rc::default(), Rc::new(Cell::new(usize::MAX)));
+            let taker =
+                Taker { taken: Rc::clone(&taken), writes: Rc::clone(&writes), most: Rc::clone(&most) };
+            let outlet = Outlet::new(taker).in_bursts(&burst, 7);
+            Self { outlet, burst, taken, writes, most, sent: Vec::new() }
+        }
+
+        fn send(&mut self, length: usize) {
+            let text: Vec<u8> = (0..length).map(|at| b'a' + (at % 23) as u8).collect();
+            let (front, back) = text.split_at(length / 3);
+            let key = Key::from_wire(self.sent.len() as u64);
+            self.outlet.send(&[front, b"", back], key);
+            self.sent.extend_from_slice(&text);
+            self.sent.push(b'\n');
+        }
+
+        fn end(&mut self) {
+            self.burst.end();
+            while let Some(whose) = self.burst.poll_gathered() {
+                assert_eq!(whose, 7);
+                self.outlet.handle_burst_over();
+            }
+        }
+
+        fn flush(&mut self) -> bool {
+            let mut context = Context::from_waker(Waker::noop());
+            while self.outlet.backlog() > 0 {
+                if self.outlet.poll_flush(&mut context).is_pending() {
+                    return false;
+                }
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn a_burst_is_one_write_and_a_lone_message_is_not_delayed() {
+        let mut bench = Bench::new();
+        bench.send(100);
+        assert_eq!((bench.writes.get(), bench.outlet.backlog()), (1, 0));
+        bench.burst.begin();
+        for _ in 0..40 {
+            bench.send(100);
+        }
+        assert_eq!((bench.writes.get(), bench.outlet.backlog()), (1, 40 * 101));
+        assert!(bench.outlet.poll_sent().is_some());
+        assert!(bench.outlet.poll_sent().is_none(), "no byte of the others was written");
+        bench.end();
+        assert_eq!((bench.writes.get(), bench.outlet.backlog()), (2, 0));
+        assert_eq!(std::iter::from_fn(|| bench.outlet.poll_sent()).count(), 40);
+        assert_eq!(*bench.taken.borrow(), bench.sent);
+    }
+
+    #[test]
+    fn a_large_message_takes_along_what_gathered_before_it() {
+        let mut bench = Bench::new();
+        bench.burst.begin();
+        bench.send(100);
+        bench.send(SMALL * 2);
+        assert_eq!((bench.writes.get(), bench.outlet.backlog()), (1, 0));
+        bench.send(100);
+        bench.end();
+        assert_eq!(*bench.taken.borrow(), bench.sent);
+    }
+
+    #[test]
+    fn the_order_stays_whatever_the_kernel_takes() {
+        // More than the pieces of one write, and a ring that wraps.
+        for most in [1, 7, 1000, CHUNK - 1, CHUNK + 1, CHUNK * 3] {
+            let mut bench = Bench::new();
+            for round in 0..6 {
+                bench.most.set(if round % 2 == 0 { 0 } else { most });
+                bench.burst.begin();
+                bench.send(10);
+                bench.send(if most < 1000 { SMALL + 1 } else { CHUNK / 2 });
+                bench.send(SMALL - 10);
+                bench.end();
+                if round % 3 == 1 {
+                    bench.outlet.poll_flush(&mut Context::from_waker(Waker::noop())).is_ready();
+                }
+            }
+            bench.most.set(0);
+            assert!(!bench.flush() || bench.outlet.backlog() == 0);
+            bench.most.set(most);
+            assert!(bench.flush());
+            assert!(*bench.taken.borrow() == bench.sent, "{most}");
+            assert_eq!(std::iter::from_fn(|| bench.outlet.poll_sent()).count(), 18);
+        }
+    }
 }

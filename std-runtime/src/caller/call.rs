@@ -82,7 +82,7 @@ impl<'a> Caller<'a> {
                 Some(link) => link,
                 None => {
                     self.sent = 0;
-                    self.sessions.reach(&self.name, self.wait, present)?
+                    self.sessions.reach(&self.name, self.wait, present, &line)?
                 }
             };
             match self.exchange(&mut link, id, &line, &mut request) {
@@ -137,7 +137,8 @@ impl<'a> Caller<'a> {
             only_reads: Method::from_name(request.method).only_reads(),
             number: self.sent,
             line,
-            written: 0,
+            written: link.take_ahead(),
+            fresh: true,
             broken: false,
             goaway: None,
             renewed: false,
@@ -147,12 +148,17 @@ impl<'a> Caller<'a> {
             look: Instant::now() + CHECKPOINT,
             silent: None,
         };
-        fault::point("C2");
+        let ahead = operation.written > 0;
+        if !ahead {
+            fault::point("C2");
+        }
         loop {
             if let Some(outcome) = operation.send(link) {
                 return outcome;
             }
-            fault::point("C2-sent");
+            if !ahead {
+                fault::point("C2-sent");
+            }
             let outcome = operation.receive(link, &self.name, request);
             self.renewed |= operation.renewed;
             if let Some(outcome) = outcome {
@@ -246,6 +252,8 @@ struct Operation<'a> {
     line: &'a [u8],
     /// Bytes that were given to the kernel.
     written: usize,
+    /// It was sent a moment ago: there is nothing to read before somebody waited for it.
+    fresh: bool,
     /// The kernel takes no more.
     broken: bool,
     goaway: Option<u64>,
@@ -294,6 +302,9 @@ impl Operation<'_> {
                     Some(outcome) => return Some(outcome),
                     None => continue,
                 }
+            }
+            if std::mem::take(&mut self.fresh) && !self.broken {
+                return None;
             }
             match link.fill() {
                 Filled::Some => {}
@@ -413,6 +424,7 @@ mod tests {
             number: 1,
             line: &line,
             written: 0,
+            fresh: true,
             broken: false,
             goaway: None,
             renewed: false,

@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use memchr::memchr;
 use rustix::buffer::spare_capacity;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::fault;
 use crate::home::SocketAddress;
+use crate::seek;
 use crate::wait::{Wait, Woken};
 use crate::wire::{BridgeHello, Envelope, MAX_MESSAGE, MESSAGE_SLACK, Refused};
 
@@ -44,12 +44,20 @@ pub(super) enum Greeting {
 pub(super) enum Cut {
     Deadline,
     Interrupted,
+    /// Either, and what was sent along with the hello may have run.
+    Late {
+        interrupted: bool,
+    },
 }
 
 /// Connects and exchanges the hello, waiting no longer than `patience` for the answer.
+///
+/// What is to be sent next may go `along` with the hello, so that its answer takes one round. A bridge reads it only once
+/// it has answered the hello; where that answer does not come in time, it is taken back, and was never read.
 pub(super) fn greet(
     address: &SocketAddress,
     hello: &[u8],
+    along: Option<&[u8]>,
     wait: Wait<'_>,
     patience: Duration,
 ) -> io::Result<Result<Greeting, Cut>> {
@@ -66,21 +74,39 @@ pub(super) fn greet(
     }
     // A hello always fits into the buffer of a new connection. Where it cannot be sent, the other side has
     // left, and what it said before may be an answer all the same.
-    let _ = send(&socket, hello);
-    fault::point("C1");
-    let mut unanswered = Unanswered { socket, lines: LineBuffer::default() };
+    let mut ahead = 0;
+    match along {
+        Some(line) => {
+            fault::point("C1");
+            fault::point("C2");
+            let sent = send(&socket, &[hello, line].concat());
+            ahead = sent.map_or(0, |n| n.saturating_sub(hello.len()));
+            fault::point("C2-sent");
+        }
+        None => {
+            let _ = send(&socket, hello);
+            fault::point("C1");
+        }
+    }
+    let mut unanswered = Unanswered { socket, lines: LineBuffer::default(), ahead };
     loop {
+        let limited = wait.no_later_than(patient_until);
+        let woken = limited.poll(&[(unanswered.socket.as_fd(), PollFlags::IN)])?;
         unanswered = match unanswered.advance() {
             Greeting::Silent(unanswered) => unanswered,
             greeting => return Ok(Ok(greeting)),
         };
-        let limited = wait.no_later_than(patient_until);
-        match limited.poll(&[(unanswered.socket.as_fd(), PollFlags::IN)])? {
-            Woken::Ready => {}
-            Woken::Interrupted => return Ok(Err(Cut::Interrupted)),
-            Woken::Deadline if wait.is_over() => return Ok(Err(Cut::Deadline)),
-            Woken::Deadline => return Ok(Ok(Greeting::Silent(unanswered))),
-        }
+        let cut = match woken {
+            Woken::Ready => continue,
+            Woken::Interrupted => Cut::Interrupted,
+            Woken::Deadline if wait.is_over() => Cut::Deadline,
+            Woken::Deadline if ahead == 0 => return Ok(Ok(Greeting::Silent(unanswered))),
+            Woken::Deadline => return Ok(Ok(unanswered.take_back())),
+        };
+        return Ok(Err(match unanswered.take_back() {
+            Greeting::Welcome(_) if ahead > 0 => Cut::Late { interrupted: cut == Cut::Interrupted },
+            _ => cut,
+        }));
     }
 }
 
@@ -93,7 +119,8 @@ pub(super) fn begin(address: &SocketAddress, lines: &[u8]) -> Option<Unanswered>
         return None;
     }
     // So little always fits into the buffer of a new connection.
-    (send(&socket, lines).ok()? == lines.len()).then(|| Unanswered { socket, lines: LineBuffer::default() })
+    let sent = send(&socket, lines).ok()? == lines.len();
+    sent.then(|| Unanswered { socket, lines: LineBuffer::default(), ahead: 0 })
 }
 
 fn connect(
@@ -137,6 +164,8 @@ fn connect(
 pub(super) struct Unanswered {
     socket: OwnedFd,
     lines: LineBuffer,
+    /// How much was sent along with the hello.
+    ahead: usize,
 }
 
 impl Unanswered {
@@ -151,6 +180,7 @@ impl Unanswered {
                         lines: self.lines,
                         bridge: welcome.pid,
                         version: welcome.bridge,
+                        ahead: self.ahead,
                         ended: false,
                     }),
                     Ok(Envelope { drowse: BridgeHello::Refused(refused) }) => Greeting::Refused(refused),
@@ -162,6 +192,18 @@ impl Unanswered {
                 Filled::Nothing => return Greeting::Silent(self),
                 Filled::End | Filled::TooLong => return Greeting::Absent,
             }
+        }
+    }
+
+    /// Takes back what was sent along with the hello: from here on the bridge cannot answer the hello any more, and what
+    /// comes after a hello that it cannot answer it does not read. If it has answered by now, that stands, and nothing
+    /// more can be heard of what it read; else it is as if nobody were there.
+    fn take_back(self) -> Greeting {
+        // The kernel either has the answer in our queue by then, or refuses it to the bridge.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
+        match self.advance() {
+            Greeting::Silent(_) => Greeting::Absent,
+            greeting => greeting,
         }
     }
 }
@@ -179,6 +221,8 @@ pub(super) struct Link {
     lines: LineBuffer,
     bridge: u32,
     version: String,
+    /// How much of the first request was sent along with the hello.
+    ahead: usize,
     ended: bool,
 }
 
@@ -190,6 +234,7 @@ impl Link {
             socket: socket.into(),
             lines: LineBuffer::default(),
             ended: false,
+            ahead: 0,
             bridge: 0,
             version: String::new(),
         }
@@ -203,6 +248,11 @@ impl Link {
     /// Its version of drowse.
     pub(super) fn version(&self) -> &str {
         &self.version
+    }
+
+    /// How much of the first request has been sent already. Said once.
+    pub(super) fn take_ahead(&mut self) -> usize {
+        std::mem::take(&mut self.ahead)
     }
 
     /// Gives bytes to the kernel, as many as it takes now.
@@ -307,7 +357,7 @@ impl LineBuffer {
     }
 
     fn next_line(&mut self) -> Option<Range<usize>> {
-        let Some(at) = memchr(b'\n', self.bytes.get(self.scanned..)?) else {
+        let Some(at) = seek::byte(b'\n', self.bytes.get(self.scanned..)?) else {
             self.scanned = self.bytes.len();
             return None;
         };
@@ -334,8 +384,8 @@ impl LineBuffer {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
 
@@ -386,6 +436,65 @@ mod tests {
         assert_eq!(&bytes[range], b"third");
         assert_eq!(bytes.as_ptr(), address);
         assert_eq!(lines.fill(ours.as_fd()), Filled::Nothing);
+    }
+
+    const HELLO: &[u8] = b"hello\n";
+    const WELCOME: &[u8] = b"{\"drowse\":{\"hello\":{\"version\":1,\"bridge\":\"0\",\"pid\":1}}}\n";
+
+    /// What comes of a hello with something along, at a bridge that does what it does.
+    fn greeted(wait: Wait<'_>, bridge: impl FnOnce(UnixListener) + Send) -> Result<Greeting, Cut> {
+        let dir = tempfile::tempdir().unwrap();
+        let address = SocketAddress::new(dir.path().join("sock")).unwrap();
+        let listener = UnixListener::bind(address.as_path()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || bridge(listener));
+            greet(&address, HELLO, Some(b"operation\n"), wait, Duration::from_millis(50)).unwrap()
+        })
+    }
+
+    #[test]
+    fn what_goes_along_is_sent_at_once_and_counted_once() {
+        let greeting = greeted(Wait::default(), |listener| {
+            let mut stream = listener.accept().unwrap().0;
+            let mut read = [0; 16];
+            stream.read_exact(&mut read).unwrap();
+            assert_eq!(&read, b"hello\noperation\n");
+            stream.write_all(WELCOME).unwrap();
+        });
+        let Ok(Greeting::Welcome(mut link)) = greeting else { panic!("no welcome") };
+        assert_eq!((link.take_ahead(), link.take_ahead()), (10, 0));
+    }
+
+    #[test]
+    fn what_went_along_to_a_silent_bridge_is_taken_back() {
+        let past = Wait { deadline: Some(Instant::now()), interrupt: None };
+        let (interrupt, mut raise) = io::pipe().unwrap();
+        raise.write_all(b"x").unwrap();
+        let interrupted = Wait { deadline: None, interrupt: Some(interrupt.as_fd()) };
+        for wait in [Wait::default(), past, interrupted] {
+            let (send, receive) = std::sync::mpsc::channel();
+            let greeting = greeted(wait, move |listener| {
+                send.send(listener.accept().unwrap().0).unwrap();
+            });
+            let mut stream = receive.recv().unwrap();
+            match greeting {
+                Ok(Greeting::Absent) => assert!(wait.deadline.is_none() && wait.interrupt.is_none()),
+                Err(Cut::Deadline) => assert!(wait.deadline.is_some()),
+                Err(Cut::Interrupted) => assert!(wait.interrupt.is_some()),
+                _ => panic!("it was silent"),
+            }
+            // It cannot say any more that it takes requests, and so must not take this one.
+            assert!(stream.write_all(WELCOME).is_err());
+        }
+    }
+
+    #[test]
+    fn what_was_taken_by_the_time_that_it_is_wanted_back_may_have_run() {
+        let (ours, mut theirs) = pair();
+        theirs.write_all(WELCOME).unwrap();
+        let unanswered = Unanswered { socket: ours.into(), lines: LineBuffer::default(), ahead: 10 };
+        let Greeting::Welcome(mut link) = unanswered.take_back() else { panic!("it was answered") };
+        assert_eq!((link.take_ahead(), link.fill()), (10, Filled::End));
     }
 
     #[test]

@@ -89,10 +89,10 @@ impl Subscription<'_> {
         let line = request_line(ID, &request, ClientCapabilities::default(), None)?;
         for _ in 0..MAX_ROUNDS {
             let present = self.leaving.take().map_or(Present::Use, Present::UseOther);
-            let mut link = self.sessions.reach(&self.name, self.wait, present)?;
+            let mut link = self.sessions.reach(&self.name, self.wait, present, &line)?;
             self.leaving = Some(link.bridge());
             let limit = Instant::now() + self.longest_start();
-            let mut unsent = line.as_slice();
+            let mut unsent = line.get(link.take_ahead()..).unwrap_or_default();
             loop {
                 let sent = link.send(unsent);
                 unsent = sent.ok().and_then(|n| unsent.get(n..)).unwrap_or_default();

@@ -33,6 +33,9 @@ use crate::wire::{CallerHello, Envelope, Hello, Ran};
 
 /// How long the answer to a hello may take before a caller goes on to look at the locks, still listening.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A longer request is not sent before the hello is answered: it may be more than the kernel takes at once, and one round
+/// more is little beside it.
+const MAX_ALONG: usize = 32 << 10;
 /// What a bridge may take beyond its own limits before it counts as dead.
 pub(super) const MARGIN: Duration = Duration::from_secs(10);
 /// How often one operation may start a bridge that is gone again before it could be used.
@@ -112,19 +115,28 @@ enum Holder {
 }
 
 impl Sessions {
-    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6.
+    /// Meets the session's bridge, or starts one: C1, and where that fails C3 to C6. What is to be sent then goes `along`
+    /// with the hello where it can; [`Link::take_ahead`] says how much of it.
     pub(super) fn reach(
         &self,
         name: &SessionName,
         wait: Wait<'_>,
         mut present: Present,
+        along: &[u8],
     ) -> Result<Link, CallError> {
         if !self.home.check()? {
             return Err(self.no_session(name));
         }
         let mut gone = None;
         for _ in 0..MAX_STARTS {
-            if let Greeting::Welcome(link) = self.look(name, present, wait)? {
+            // A bridge that may not be used is not asked before it said who it is.
+            let met = match present {
+                Present::Use if along.len() <= MAX_ALONG => {
+                    self.greet_with(name, Some(along), wait, PATIENCE)?
+                }
+                _ => self.look(name, present, wait)?,
+            };
+            if let Greeting::Welcome(link) = met {
                 return Ok(link);
             }
             self.home.prepare()?;
@@ -173,6 +185,16 @@ impl Sessions {
         wait: Wait<'_>,
         patience: Duration,
     ) -> Result<Greeting, CallError> {
+        self.greet_with(name, None, wait, patience)
+    }
+
+    fn greet_with(
+        &self,
+        name: &SessionName,
+        along: Option<&[u8]>,
+        wait: Wait<'_>,
+        patience: Duration,
+    ) -> Result<Greeting, CallError> {
         let socket = self.home.socket_file(name);
         let failed = |e: io::Error| HomeError::io("connect to", &socket, e);
         let line = self.hello().map_err(|e| failed(e.into()))?;
@@ -182,7 +204,7 @@ impl Sessions {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Greeting::Absent),
             Err(e) => return Err(failed(e).into()),
         };
-        match greet(&address, &line, wait, patience).map_err(failed)? {
+        match greet(&address, &line, along, wait, patience).map_err(failed)? {
             Ok(greeting) => Ok(greeting),
             Err(cut) => Err(cut_off(cut, format!("waiting for the bridge of {name} to answer"))),
         }
@@ -599,6 +621,8 @@ pub(super) fn cut_off(cut: Cut, during: String) -> CallError {
     match cut {
         Cut::Deadline => CallError::Deadline { during, ran: Ran::No },
         Cut::Interrupted => CallError::Interrupted { ran: Ran::No },
+        Cut::Late { interrupted: false } => CallError::Deadline { during, ran: Ran::Unknown },
+        Cut::Late { interrupted: true } => CallError::Interrupted { ran: Ran::Unknown },
     }
 }
 

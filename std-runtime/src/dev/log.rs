@@ -265,3 +265,81 @@ fn is_secret(name: &str, value: &str) -> bool {
         || (value.len() < 8 && value.bytes().all(|byte| byte.is_ascii_digit()));
     value.len() >= MIN_SECRET && (sounds_so || !is_setting)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log into a file, and what is in the file.
+    fn log(env: &[(&str, &str)], act: impl FnOnce(&Log)) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = Log::new(OwnedFd::from(file.reopen().unwrap()));
+        let env: Vec<_> = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        log.redact(&env);
+        act(&log);
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap().lines().collect::<Vec<_>>(), log.tail(5000));
+        std::fs::read_to_string(file.path()).unwrap()
+    }
+
+    #[test]
+    fn secrets_are_found_wherever_the_reads_are_cut() {
+        let text = b"a s3cr3t-value b\nand s3cr3t-value\n";
+        for cut in 0..text.len() {
+            let (one, other) = text.split_at(cut);
+            let shown = log(&[("KEY", "s3cr3t-value")], |log| {
+                log.server(one);
+                log.server(other);
+            });
+            assert_eq!(shown, "a [KEY] b\nand [KEY]\n", "{cut}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_found_in_lines_that_are_cut_for_their_length() {
+        for before in MAX_LINE - 20..MAX_LINE + 20 {
+            let shown = log(&[("KEY", "s3cr3t-value")], |log| {
+                log.server(&vec![b'x'; before]);
+                log.server(b"s3cr3t");
+                log.server(b"-value and more\n");
+            });
+            assert!(!shown.contains("s3cr3t") && !shown.contains("-value"), "{before}");
+            assert!(shown.ends_with(" and more\n"), "{before}");
+        }
+    }
+
+    #[test]
+    fn the_longest_secret_counts_and_settings_are_none() {
+        let env =
+            [("A", "abcdef"), ("B", "abcdefgh"), ("PORT", "3000"), ("DEBUG", "true"), ("PIN_KEY", "1234")];
+        let shown = log(&env, |log| {
+            log.server(b"abcdefgh abcdef 3000 true 1234\n");
+            log.note("abcdef");
+        });
+        assert_eq!(shown, "[B] [A] 3000 true [PIN_KEY]\ndrowse: [A]\n");
+    }
+
+    #[test]
+    fn values_of_several_lines_are_hidden_line_by_line_and_old_ones_stay_hidden() {
+        let shown = log(&[("PEM", "first-line\nsecond-line")], |log| {
+            log.redact(&[("NEW".to_owned(), "another".to_owned())]);
+            log.server(b"first-line\nsecond-line another\n");
+        });
+        assert_eq!(shown, "[PEM]\n[PEM] [NEW]\n");
+    }
+
+    #[test]
+    fn last_words_without_an_end_are_a_line_and_memory_is_bounded() {
+        let shown = log(&[], |log| {
+            log.server(b"last words");
+            log.server_gone();
+        });
+        assert_eq!(shown, "last words\n");
+        let file = tempfile::tempfile().unwrap();
+        let log = Log::new(OwnedFd::from(file));
+        for _ in 0..3000 {
+            log.note(&"x".repeat(1000));
+        }
+        assert!(log.tail(usize::MAX).len() <= MAX_LINES);
+        assert!(log.0.borrow().kept <= MAX_KEPT);
+    }
+}

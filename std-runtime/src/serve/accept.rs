@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::Options;
-use super::endpoint::{CameAt, State, TOO_MANY, router};
+use super::endpoint::{CameAt, State, router, too_many};
 use super::io::{Local, Watched};
 use crate::bridge::Hub;
 
@@ -87,7 +87,7 @@ impl Door {
     fn accept(self: &Rc<Self>, stream: TcpStream) {
         if self.open.get() >= self.state.options.limits.connections {
             // What does not go at once does not go.
-            let _ = stream.try_write(TOO_MANY);
+            let _ = stream.try_write(too_many().as_bytes());
             return;
         }
         self.open.set(self.open.get() + 1);

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
+use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, StatusCode};
@@ -383,7 +384,9 @@ impl State {
         let stream = Waiting { session, stream: session.open(ids, self.permit(session.key)?)?, put: false };
         let stream = stream.put(&guest, body).await?;
         let ready = poll_fn(|context| stream.stream.lane().borrow_mut().poll_ready(context));
-        let ready = tokio::time::timeout(self.options.pace.legacy_patience, ready).await;
+        let streams = matches!(accepts, Accepts::Stream | Accepts::StreamFirst);
+        let patience = if streams { Duration::ZERO } else { self.options.pace.legacy_patience };
+        let ready = tokio::time::timeout(patience, ready).await;
         if accepts == Accepts::Json && ready.is_err() {
             poll_fn(|context| {
                 let mut lane = stream.stream.lane().borrow_mut();
@@ -401,7 +404,7 @@ impl State {
                 lane.pop();
             }
         }
-        if lane.is_single() && accepts != Accepts::Stream {
+        if lane.is_single() && !streams {
             let message = lane.pop().map(|event| event.message()).unwrap_or_default();
             return Ok(json(200, message));
         }
@@ -520,6 +523,11 @@ async fn nowhere() -> Result<Response, Infallible> {
 }
 
 /// What a connection that is one too many is told.
-pub(super) const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-    retry-after: 1\r\nconnection: close\r\ncontent-length: 97\r\n\r\n\
-    {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"too many connections: try again later\"}}";
+pub(super) fn too_many() -> String {
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"too many connections: try again later"}}"#;
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}

@@ -71,8 +71,12 @@ impl Source for OnceSource {
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut lane = self.once.lane.borrow_mut();
         if let Some(event) = lane.pop() {
-            if lane.is_over() {
+            let (is_over, is_empty) = (lane.is_over(), lane.count() == 0);
+            drop(lane);
+            if is_over {
                 self.guest.settle();
+            } else if is_empty {
+                self.guest.eased();
             }
             return Poll::Ready(Some(event));
         }

@@ -308,6 +308,8 @@ impl Sink for Session {
             // An answer goes on the stream of its request and nowhere else.
             return;
         }
+        // What a call wants of its client is told, though nobody reads the call's own stream.
+        let of_request = of_request.filter(|stream| answers || stream.phase.get() != Phase::Orphan);
         let stream = of_request.unwrap_or_else(|| Rc::clone(&inner.standing));
         let phase = stream.phase.get();
         if phase != Phase::Orphan {
@@ -387,6 +389,11 @@ impl Source for StreamSource {
         }
         let mut lane = self.stream.lane.borrow_mut();
         if let Some(event) = lane.pop() {
+            let is_empty = lane.count() == 0;
+            drop(lane);
+            if is_empty && let Some(guest) = self.session.guest() {
+                guest.eased();
+            }
             return Poll::Ready(Some(event));
         }
         if lane.is_over() {
@@ -411,7 +418,6 @@ impl Drop for StreamSource {
                 self.stream.lane.borrow_mut().clear();
             }
         }
-        let _ = &self.session;
     }
 }
 

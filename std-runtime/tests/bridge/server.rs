@@ -138,6 +138,8 @@ pub(crate) struct Process {
     /// What was subscribed to, and the streams that are open: ids and filters.
     subscribed: RefCell<BTreeSet<String>>,
     streams: RefCell<Vec<(Value, Value)>>,
+    /// How many lines it wrote.
+    said: Cell<usize>,
 }
 
 /// Starts a server; what comes back are the near ends of its pipes.
@@ -173,6 +175,7 @@ impl Process {
             initialized: Cell::new(false),
             subscribed: RefCell::default(),
             streams: RefCell::default(),
+            said: Cell::new(0),
         })
     }
 
@@ -197,6 +200,7 @@ impl Process {
     /// Writes a line, if the server still runs.
     pub(crate) fn write(&self, line: String) {
         if let Some(output) = &*self.output.borrow() {
+            self.said.set(self.said.get() + 1);
             let _ = output.send(line);
         }
     }
@@ -246,6 +250,12 @@ impl Process {
         }
         all.sort();
         all
+    }
+
+    /// How many lines it wrote.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn said(&self) -> usize {
+        self.said.get()
     }
 
     /// How many streams are open.
@@ -302,6 +312,10 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         stage.note_event(Event::Got(message.clone()));
+        stage.note_line(&line);
+        if stage.is_by_hand() {
+            continue;
+        }
         if script.dies_on.is_some_and(|method| message["method"] == method) {
             return process.end(stage, Exit::Status(3));
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use drowse_core::era::Era;
 use drowse_core::lifecycle::PublicState;
 use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, duplex};
+use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use crate::bridge::{Caller, Event, Peer, Script, Stage, assert_at, failure, sleepy};
@@ -16,6 +18,7 @@ over_both_transports! {
     a_late_answer_reaches_nobody
     a_cancelled_request_is_answered_once_and_ends
     a_caller_that_goes_away_is_cancelled
+    what_comes_with_a_hello_is_read_after_its_answer
     answers_come_in_the_servers_order_with_the_callers_ids
     one_callers_ids_are_not_anothers
     a_full_house_makes_callers_wait
@@ -185,6 +188,43 @@ async fn a_caller_that_goes_away_is_cancelled(peer: Peer) {
     assert!(other.answer(&kept).await.get("result").is_some());
     assert_eq!(told(&stage), 1);
     assert_eq!(other.ask("drowse/status", json!({})).await["result"]["inFlight"], 0);
+}
+
+/// Who hears no answer to its hello knows that nothing ran of what it sent along.
+async fn what_comes_with_a_hello_is_read_after_its_answer(peer: Peer) {
+    let (stage, hub, _caller) = live(peer).await;
+    let got = |stage: &Stage, tag: &str| {
+        stage.events().iter().any(|(_, event)| match event {
+            Event::Got(message) => message["params"]["arguments"]["tag"] == tag,
+            _ => false,
+        })
+    };
+    // How much fits of what is answered before somebody reads it.
+    for (tag, room) in [("all", 1 << 10), ("some", 8), ("none", 0)] {
+        let (mut ours, theirs) = duplex(1 << 10);
+        let (mut answers, writer) = duplex(room.max(1));
+        if room == 0 {
+            drop(std::mem::replace(&mut answers, duplex(1).0));
+        }
+        let hello = json!({"drowse": {"hello": {"versions": [1], "client": "0"}}});
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "echo", "arguments": {"tag": tag}, "_meta": meta}});
+        ours.write_all(format!("{hello}\n{call}\n").as_bytes()).await.unwrap();
+        let hub = hub.clone();
+        let served = spawn_local(async move { hub.serve_connection(theirs, writer).await });
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(got(&stage, tag), tag == "all", "{tag}");
+        if tag == "some" {
+            let reader =
+                spawn_local(async move { tokio::io::copy(&mut answers, &mut tokio::io::sink()).await });
+            stage.until(|stage| got(stage, tag)).await;
+            reader.abort();
+        }
+        drop(ours);
+        served.await.unwrap();
+    }
 }
 
 async fn answers_come_in_the_servers_order_with_the_callers_ids(peer: Peer) {

@@ -96,22 +96,33 @@ pub fn judge(scenario: &Scenario, observed: &Observed) -> Vec<String> {
 
 /// The part that a client cannot claim: what the suite has seen of it.
 fn short_of_checks(scenario: &Scenario, observed: &Observed) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let passed = passed(&observed.checks);
-    if passed < scenario.least {
-        wrong.push(format!("{passed} checks succeeded, at least {} must", scenario.least));
-    }
-    for check in &observed.checks {
-        let status = check["status"].as_str().unwrap_or("no status");
-        if !matches!(status, "SUCCESS" | "INFO" | "SKIPPED") {
-            let part = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
-            wrong.push(format!("{status} {}: {} {}", part("id"), part("description"), part("errorMessage")));
-        }
-    }
+    let mut wrong = too_few(scenario, &observed.checks);
+    wrong.extend(failed(&observed.checks).map(told));
     wrong
 }
 
-fn passed(checks: &[Value]) -> usize {
+/// Whether too few checks succeeded.
+pub(super) fn too_few(scenario: &Scenario, checks: &[Value]) -> Vec<String> {
+    let passed = passed(checks);
+    if passed >= scenario.least {
+        return Vec::new();
+    }
+    vec![format!("{passed} checks succeeded, at least {} must", scenario.least)]
+}
+
+/// The checks that failed: a warning is one of them, and so is a status that nobody knows.
+pub(super) fn failed(checks: &[Value]) -> impl Iterator<Item = &Value> {
+    checks.iter().filter(|check| !matches!(check["status"].as_str(), Some("SUCCESS" | "INFO" | "SKIPPED")))
+}
+
+/// A check in a line.
+pub(super) fn told(check: &Value) -> String {
+    let part = |key: &str| check[key].as_str().unwrap_or_default();
+    let status = check["status"].as_str().unwrap_or("no status");
+    format!("{status} {}: {} {}", part("id"), part("description"), part("errorMessage"))
+}
+
+pub(super) fn passed(checks: &[Value]) -> usize {
     checks.iter().filter(|check| check["status"] == "SUCCESS").count()
 }
 
@@ -213,7 +224,7 @@ fn observe(options: &Options, client: &Client, scenario: &Scenario) -> Result<Ob
 }
 
 /// The directories of a scenario's results: its name, and the time.
-fn results(out: &Path, scenario: &str) -> Vec<PathBuf> {
+pub(super) fn results(out: &Path, scenario: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(out).into_iter().flatten().flatten();
     let named = |name: &str| {
         let time = name.strip_prefix(scenario).and_then(|rest| rest.strip_prefix('-'));
@@ -223,7 +234,7 @@ fn results(out: &Path, scenario: &str) -> Vec<PathBuf> {
     ours.map(|entry| entry.path()).collect()
 }
 
-fn remove_results(out: &Path, scenario: &str) -> std::io::Result<()> {
+pub(super) fn remove_results(out: &Path, scenario: &str) -> std::io::Result<()> {
     results(out, scenario).iter().try_for_each(fs::remove_dir_all)
 }
 

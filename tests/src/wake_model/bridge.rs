@@ -224,6 +224,14 @@ fn accept(world: &World, k: usize, out: &mut Steps) {
                 peer.down = Down::Hello;
                 out.push(who, "answer a hello", next);
             }
+            // The operation behind it is read in a step of its own. The caller, if it is still there, has its answer.
+            Up::Both => {
+                peer.up = Up::Operation;
+                if peer.at == At::Hello {
+                    peer.at = At::Wait;
+                }
+                out.push(who, "answer a hello with an operation behind it", next);
+            }
             Up::Operation => {
                 peer.op = Op::Held;
                 if caller.op != Op::Away {
@@ -247,7 +255,10 @@ fn accept(world: &World, k: usize, out: &mut Steps) {
 fn notice_eof(world: &World, k: usize, out: &mut Steps) {
     for i in 0..CALLERS {
         let caller = world.callers[i];
-        if caller.conn == Conn::To(k) && caller.at.finished() && caller.up != Up::Operation {
+        if caller.conn == Conn::To(k)
+            && caller.at.finished()
+            && !matches!(caller.up, Up::Operation | Up::Both)
+        {
             let mut next = *world;
             let peer = &mut next.callers[i];
             peer.conn = Conn::None;

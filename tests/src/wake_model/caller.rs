@@ -60,38 +60,55 @@ pub(super) fn steps(world: &World, config: &Config, i: usize, out: &mut Steps) {
                 me.conn = Conn::None;
                 me.at = no_hello(variant, locked);
                 out.push(who, "C1 closed before the hello was sent", next);
-            } else {
+            } else if locked {
                 me.up = Up::Hello;
-                me.at = if locked { At::LockedHello } else { At::Hello };
+                me.at = At::LockedHello;
                 out.push(who, "C1 send the hello", next);
+            } else {
+                me.up = Up::Both;
+                me.at = At::Hello;
+                out.push(who, "C1 send the hello and the operation", next);
             }
         }
-        At::Hello | At::LockedHello => {
-            let locked = caller.at == At::LockedHello;
+        At::Hello => match caller.conn {
+            // At any time: a bridge that is slow, or one that does nothing more.
+            Conn::To(_) => {
+                if variant == Variant::NotTakenBack {
+                    // It says that nothing ran, and leaves what it sent where it is.
+                    next.callers[i].at = At::FailedNo;
+                    out.push(who, "C1 no answer to the hello, ran: no", next);
+                } else {
+                    to_lock(&mut next, i);
+                    out.push(who, "C1 no answer to the hello, take the operation back", next);
+                }
+            }
+            _ => {
+                let me = &mut next.callers[i];
+                me.conn = Conn::None;
+                me.down = Down::Nothing;
+                me.at = At::Lock;
+                out.push(who, "C1 closed before the hello's answer", next);
+            }
+        },
+        At::LockedHello => {
             let me = &mut next.callers[i];
             match (caller.down, caller.conn) {
                 (Down::Hello | Down::HelloGoaway, _) => {
                     me.down = if caller.down == Down::Hello { Down::Nothing } else { Down::Goaway0 };
-                    me.at = if locked { At::Release } else { At::Send };
+                    me.at = At::Release;
                     out.push(who, "C1 hello answered", next);
                 }
                 (_, Conn::To(k)) => {
                     if world.bridges[k].wedged {
-                        if locked {
-                            bridge::bury(&next, config, k, |world| {
-                                out.push(who, "C4 no hello within the limit, kill the bridge", world);
-                            });
-                        } else {
-                            hang_up(&mut next, i);
-                            next.callers[i].at = At::Lock;
-                            out.push(who, "C1 no hello within the limit", next);
-                        }
+                        bridge::bury(&next, config, k, |world| {
+                            out.push(who, "C4 no hello within the limit, kill the bridge", world);
+                        });
                     }
                 }
                 (_, _) => {
                     me.conn = Conn::None;
                     me.down = Down::Nothing;
-                    me.at = no_hello(variant, locked);
+                    me.at = no_hello(variant, true);
                     out.push(who, "C1 closed before the hello's answer", next);
                 }
             }
@@ -258,10 +275,14 @@ pub(super) fn report(world: &mut World, config: &Config, i: usize, how: At, caus
     hang_up(world, i);
 }
 
-/// Caller `i` closes its connection. What it sent stays readable to the bridge.
+/// Caller `i` closes its connection. What it sent stays readable to the bridge, save an operation behind a hello that is
+/// not answered: a bridge that cannot say its answer reads no further.
 pub(super) fn hang_up(world: &mut World, i: usize) {
     let me = &mut world.callers[i];
     me.down = Down::Nothing;
+    if me.up == Up::Both {
+        me.up = Up::Nothing;
+    }
     if !matches!(me.conn, Conn::To(_)) || (me.up != Up::Operation && me.op == Op::Away) {
         me.conn = Conn::None;
         me.up = Up::Nothing;

@@ -16,8 +16,8 @@
 //!
 //! | step | in the model | where |
 //! | --- | --- | --- |
-//! | C1 | `Connect` → `Greet` → `Hello` → `Send`; a failure before the answer → `Lock` | `caller` |
-//! | C2 | `Send` → `Wait` → `Done`, `FailedNo`, `FailedUnknown`, or `Lock` where nothing ran | `caller` |
+//! | C1 | `Connect` → `Greet` → `Hello` → `Wait`; a failure before the answer → `Lock` | `caller` |
+//! | C2 | (under L: `Send` →) `Wait` → `Done`, `FailedNo`, `FailedUnknown`, or `Lock` where nothing ran | `caller` |
 //! | C3 | `Lock` → `LockedConnect` → `LockedGreet` → `LockedHello` → `Release` → `Send`; or `AwaitB` | `caller` |
 //! | C4 | `AwaitB` → `Sweep`; or back to `LockedConnect` when a hello would be answered | `caller` |
 //! | C5 | `Sweep` → `Unlink` → `Spawn` | `caller` |
@@ -93,6 +93,8 @@ pub enum Variant {
 
     /// C1 sends the operation without a hello first.
     NoHello,
+    /// C1: a caller that gives up on the hello's answer does not take back what it sent along.
+    NotTakenBack,
     /// C2 sends the operation again when the connection ends without an answer.
     RetryOnEof,
     /// C3 does not look again, under L, whether the session still exists.

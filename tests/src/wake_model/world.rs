@@ -36,11 +36,12 @@ coded! {
     enum At {
         /// C1: about to connect.
         Connect,
-        /// C1: connected, about to send the hello.
+        /// C1: connected, about to send the hello and the operation.
         Greet,
-        /// C1: hello sent, its answer awaited.
+        /// C1: both sent, the hello's answer awaited. It is read as soon as it is there: before a caller does anything
+        /// else it looks.
         Hello,
-        /// C2: about to send the operation.
+        /// C2: greeted under L, about to send the operation.
         Send,
         /// C2: sent; its answer awaited.
         Wait,
@@ -83,7 +84,13 @@ coded! {
 
 coded! {
     /// What lies unread in a connection on its way to the bridge.
-    enum Up { Nothing, Hello, Operation }
+    enum Up {
+        Nothing,
+        Hello,
+        Operation,
+        /// The hello, and the operation behind it.
+        Both,
+    }
 }
 
 coded! {
@@ -446,7 +453,7 @@ impl World {
             }
             if caller.at.finished() {
                 caller.down = Down::Nothing;
-                if with_bridge && caller.up != Up::Operation && caller.op == Op::Away {
+                if with_bridge && !matches!(caller.up, Up::Operation | Up::Both) && caller.op == Op::Away {
                     caller.conn = Conn::None;
                 }
                 if caller.conn == Conn::None || caller.up == Up::Hello {

@@ -2,7 +2,8 @@
 
 use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
-use drowse_core::era::Era;
+use drowse_core::front::answer::{Answer, Asked};
+use drowse_core::held::Carries;
 use drowse_core::link::{Failure, Ran};
 
 use super::*;
@@ -11,8 +12,23 @@ use crate::wire::RENEWED;
 /// What a connection does next.
 pub(super) enum Flow {
     Next,
+    /// Reads nothing more before all that was said is with the kernel.
+    Greeted,
     /// Every slot is in use: the same frame again when one is free.
     Wait,
+    Close,
+}
+
+/// Why no further frame of a connection is handed in.
+enum Pause {
+    /// There is none.
+    Read,
+    /// This one waits for a free slot.
+    Full(Vec<u8>),
+    /// The hello is being answered.
+    Greeted,
+    /// The connection does not read its answers.
+    Unread,
     Close,
 }
 
@@ -46,9 +62,10 @@ impl Hub {
         self.with(|hub, inner, now| hub.caller_gone(inner, now, id));
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
-        self.with(|hub, inner, _| {
+        self.with(|hub, inner, now| {
             hub.remove_connection(inner, id);
-            hub.rest_if_quiet(inner);
+            inner.rest.handle_left(now);
+            hub.arm(inner);
         });
     }
 
@@ -65,12 +82,14 @@ impl Hub {
         inner.marked.forget(id, None);
         inner.asks.handle_client_gone(id);
         inner.unlisten(now, id, None);
+        inner.dev_gone(id, None);
         self.drive(inner, None);
     }
 
     /// Forgets a connection.
     pub(super) fn remove_connection(&self, inner: &mut Inner, id: u64) {
-        let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
+        let levels =
+            inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
         if levels {
             inner.apply_levels();
         }
@@ -84,12 +103,23 @@ impl Hub {
         }
     }
 
-    /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
-    /// would only need again what the host gives back.
+    /// Something that drowse did of its own is over: the host rests again, if it did before.
     pub(super) fn rest_if_quiet(&self, inner: &Inner) {
-        if !inner.is_quiet() {
-            return;
+        if inner.is_quiet() && !inner.rest.is_ready() {
+            self.rest();
         }
+    }
+
+    /// The time is over for which the host stays ready for the next caller.
+    pub(super) fn rest_in_time(&self, inner: &mut Inner, now: Instant) {
+        if inner.rest.handle_timeout(now, inner.is_quiet()) {
+            self.rest();
+        }
+    }
+
+    /// Lets the host rest if it is quiet. Not at once but after whatever is to be done now, which would only need again
+    /// what the host gives back.
+    fn rest(&self) {
         let hub = self.clone();
         spawn_local(async move {
             tokio::task::yield_now().await;
@@ -104,27 +134,44 @@ impl Hub {
     async fn read_connection(&self, id: u64, reader: &mut (impl AsyncRead + Unpin)) {
         let mut intake = Intake::new(self.0.limit);
         loop {
-            while let Some(frame) = intake.decoder.poll_frame() {
-                match self.client_frame(id, &frame) {
-                    Flow::Next => {}
-                    Flow::Close => return,
-                    Flow::Wait => {
-                        let Frame::Line(line) = frame else { continue };
-                        let line = line.to_vec();
-                        if !self.wait_for_room(id, &line, &mut intake, reader).await {
-                            return;
-                        }
+            match self.client_frames(id, &mut intake) {
+                Pause::Read => {
+                    if !matches!(intake.read(reader).await, Ok(true)) {
+                        return;
                     }
                 }
-                // Who does not read its answers is not read from.
-                if self.client_backlog(id) > CLIENT_BACKLOG {
-                    self.backlog_at_most(id, CLIENT_BACKLOG).await;
+                Pause::Full(line) => {
+                    if !self.wait_for_room(id, &line, &mut intake, reader).await {
+                        return;
+                    }
                 }
-            }
-            if !matches!(intake.read(reader).await, Ok(true)) {
-                return;
+                // What a caller sends along with its hello is only read if the hello is answered: one that hears no
+                // answer knows that nothing ran.
+                Pause::Greeted => self.backlog_at_most(id, 0).await,
+                Pause::Unread => self.backlog_at_most(id, CLIENT_BACKLOG).await,
+                Pause::Close => return,
             }
         }
+    }
+
+    /// Hands in what was read in one go, as far as that goes without waiting.
+    fn client_frames(&self, id: u64, intake: &mut Intake) -> Pause {
+        self.0.burst.begin();
+        let pause = loop {
+            // Who does not read its answers is not read from.
+            if self.client_backlog(id) > CLIENT_BACKLOG {
+                break Pause::Unread;
+            }
+            let Some(frame) = intake.decoder.poll_frame() else { break Pause::Read };
+            match (self.client_frame(id, &frame), frame) {
+                (Flow::Next, _) | (Flow::Wait, Frame::Oversize(_)) => {}
+                (Flow::Greeted, _) => break Pause::Greeted,
+                (Flow::Close, _) => break Pause::Close,
+                (Flow::Wait, Frame::Line(line)) => break Pause::Full(line.to_vec()),
+            }
+        };
+        self.end_burst();
+        pause
     }
 
     /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
@@ -139,7 +186,7 @@ impl Hub {
         loop {
             tokio::select! {
                 () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
-                    Flow::Next => return true,
+                    Flow::Next | Flow::Greeted => return true,
                     Flow::Close => return false,
                     Flow::Wait => {}
                 },
@@ -177,7 +224,7 @@ impl Hub {
             }
             let id = inner.next_connection;
             inner.next_connection += 1;
-            let outlet = Outlet::new(writer);
+            let outlet = Outlet::new(writer).in_bursts(&hub.0.burst, id);
             let (closed, wake) = (Rc::new(Notify::new()), outlet.wake());
             let hub = hub.clone();
             let flusher = Task::spawn(async move {
@@ -198,6 +245,7 @@ impl Hub {
                 closed: Rc::clone(&closed),
                 named: false,
                 renewals: inner.told,
+                level: None,
                 client: None,
                 batches: Vec::new(),
                 _flusher: Some(flusher),
@@ -251,6 +299,7 @@ impl Hub {
                     "pid": std::process::id(),
                 }}});
                 connection.mouth.send(About::Nothing, &[welcome.to_string().as_bytes()]);
+                return Flow::Greeted;
             }
             Inbound::Refused => {
                 let refused = json!({"drowse": {"refused": {
@@ -311,7 +360,9 @@ impl Hub {
                 }
                 inner.unlisten(now, id, Some(wanted));
                 inner.give_up_round(id, wanted);
-                if inner.marked.forget(id, Some(wanted)) {
+                inner.dev_gone(id, Some(wanted));
+                let answers = inner.connections.get(&id).is_some_and(|one| one.front.answers_cancelled());
+                if inner.marked.forget(id, Some(wanted)) && answers {
                     // It was refused, and is not sent again.
                     let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
                     let explained = inner.explain(|around| explain::failure(failure, around));
@@ -339,6 +390,7 @@ impl Hub {
                 self.drive(inner, None);
                 return flow;
             }
+            Inbound::Progress { token } => self.client_progress(inner, id, frame, token),
             Inbound::Batch { items } => return self.batch(inner, now, id, frame, items),
             Inbound::Ignore => return Flow::Next,
             Inbound::Reject { id: request, rejection } => {
@@ -360,15 +412,33 @@ impl Hub {
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        if self.dev_call(inner, now, connection, frame, &operation, &parts) {
+            return Flow::Next;
+        }
         // A modern server has states of its own; a legacy one would run the call again.
         let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
-        if client.is_none() && !is_modern && Questions::is_retry(frame, &parts) {
+        let carries = match client.is_none() && !is_modern {
+            true => Carries::of(frame, operation.method, parts.params),
+            false => Carries::default(),
+        };
+        if carries.state.is_some() {
             self.retry(inner, connection, frame, operation.method, parts, token);
             self.drive(inner, None);
             return Flow::Next;
         }
-        if client.is_some() && is_modern && operation.method == Method::Tasks {
+        if let Some(responses) = carries.responses
+            && !splice::accepts_all(frame, responses)
+        {
+            let text =
+                "the user did not accept what the server requires first, so the request was not put again";
+            let explained = explain::refused(text.to_owned(), "declined");
+            inner.reply_error(connection, Some(parts.id.of(frame)), explain::CODE, &explained);
+            return Flow::Next;
+        }
+        if let Some(revision) = inner.revision
+            && !inner.reaches(connection, operation.method, revision)
+        {
             inner.reply_error(connection, Some(parts.id.of(frame)), -32601, &legacy::no_such_tasks());
             return Flow::Next;
         }
@@ -404,9 +474,15 @@ impl Hub {
                         let level = front.and_then(|front| front.level()).unwrap_or(Level::Info);
                         (client.capabilities, Wanted::From(level))
                     }
-                    None => (ClientCapabilities::of_request(frame, &parts), Wanted::of(frame, &parts)),
+                    None => {
+                        let wanted = Wanted::of(frame, &parts);
+                        inner.wants_log(connection, wanted);
+                        (ClientCapabilities::of_request(frame, &parts), wanted)
+                    }
                 };
+                let repeatable = inner.may_be_repeated(key, operation.method, frame, &parts);
                 let payload = Payload {
+                    repeatable,
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
@@ -414,6 +490,7 @@ impl Hub {
                     cached_as,
                     wanted,
                     sets_level,
+                    after_visits: carries.responses.is_some(),
                     client,
                     asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
@@ -423,7 +500,9 @@ impl Hub {
                 // Most requests are with the kernel by now, and need no copy.
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent || payload.is_kept_for_later() || inner.remote.is_some())
+                    && (!payload.sent
+                        || payload.is_kept_for_later(inner.server.revision())
+                        || inner.remote.is_some())
                 {
                     payload.frame = Some(frame.to_vec());
                 }
@@ -433,6 +512,11 @@ impl Hub {
                     connection.front.unread();
                 }
                 return Flow::Wait;
+            }
+            Err(Refusal::Unavailable(_))
+                if inner.refused_without(connection, frame, parts, operation.method) =>
+            {
+                self.drive(inner, None);
             }
             Err(Refusal::Unavailable(why)) => {
                 let explained = inner.explain(|around| explain::unavailable(why, around));
@@ -470,6 +554,9 @@ impl Inner {
         if let Some(key) = &payload.cached_as {
             self.cache.keep(self.server.now(), method, key, line, message);
         }
+        let with_ours = self.with_dev_tools(method, line, message);
+        let reread = with_ours.as_deref().and_then(|line| Some((line, envelope::read(line).ok()?)));
+        let (line, message) = reread.as_ref().map_or((line, message), |(line, message)| (*line, message));
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
         if connection.renewals != self.renewals {
@@ -482,6 +569,27 @@ impl Inner {
         }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
+        let asked = Asked {
+            method,
+            client: payload.era(),
+            verbatim,
+            capabilities: payload.capabilities,
+            lacks: payload.lacks,
+        };
+        let answer = Answer::of(line, message, revision.era(), &asked);
+        let own_id = payload.id.as_slice();
+        match &answer {
+            Answer::VisitFirst(visit) => {
+                return connection.answer(Some(own_id), &splice::visit_first(own_id, line, visit));
+            }
+            Answer::Missing(kind) => {
+                return connection.answer(Some(own_id), &splice::missing_capability(own_id, *kind));
+            }
+            Answer::Visits(visit) => {
+                visit.ids(line).for_each(|id| self.asks.visits.handle_asked(id, payload.connection));
+            }
+            Answer::Plain => {}
+        }
         let rewritten = match &payload.client {
             Some(_) => splice::answer_legacy(line, message, id, method, revision),
             None => splice::answer(line, message, id, method, revision, verbatim),

@@ -38,6 +38,7 @@ impl Hub {
                 closed: Rc::new(Notify::new()),
                 named: name.is_some(),
                 renewals: inner.told,
+                level: None,
                 client: None,
                 batches: Vec::new(),
                 _flusher: None,
@@ -49,7 +50,10 @@ impl Hub {
 
     /// The last client of the kind that comes by direct calls went away.
     pub(crate) fn guests_gone(&self) {
-        self.with(|hub, inner, _| hub.rest_if_quiet(inner));
+        self.with(|hub, inner, now| {
+            inner.rest.handle_left(now);
+            hub.arm(inner);
+        });
     }
 
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.
@@ -67,7 +71,7 @@ impl Guest {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
             match self.hub.with(|hub, inner, now| hub.client_line(inner, now, self.id, line, true)) {
-                Flow::Next => return Offered::Taken,
+                Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,
             }
@@ -78,6 +82,11 @@ impl Guest {
     pub(crate) fn legacy_revision(&self) -> Option<Revision> {
         let inner = self.hub.0.inner.borrow();
         inner.connections.get(&self.id).and_then(|connection| connection.front.legacy())
+    }
+
+    /// Its client has read what waited for it.
+    pub(crate) fn eased(&self) {
+        self.hub.eased(self.id);
     }
 
     /// All that was asked is answered.

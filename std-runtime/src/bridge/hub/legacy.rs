@@ -3,14 +3,15 @@
 //! Keeps frames. Who is asked what, for how long, and what a message asks for, is the core's ([`drowse_core::front`]).
 
 use drowse_core::capabilities::ClientCapabilities;
-use drowse_core::era::Era;
 use drowse_core::front::asking::{self, Asking, Ended, GroupKey, Subject, Why};
 use drowse_core::front::round::{self, MAX_ROUNDS, Round, Wanted as Asked};
+use drowse_core::front::visits::{self, Visits};
 use drowse_core::held::Kind;
 use drowse_core::json;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::logging::Level;
 use drowse_core::splice::{LegacyClient, NoAnswer};
+use drowse_core::tally::Ending;
 
 use super::callers::Flow;
 use super::relay::written;
@@ -18,6 +19,8 @@ use super::*;
 
 /// How many groups of questions are open at once.
 const SLOTS: usize = 128;
+/// Of how many visits to addresses it is known whose they are.
+const VISITS: usize = 256;
 /// The generation of a question that its server does not ask any more.
 const TAKEN_BACK: u64 = u64::MAX;
 /// Who drowse is to clients whose server said nothing of itself.
@@ -59,16 +62,27 @@ pub(super) fn no_such_tasks() -> Explained {
     explain::refused(text, "unsupported")
 }
 
+/// What a client is told whose server answers what the client's era has no word for.
+pub(super) fn no_such_result() -> Explained {
+    let text = "the server's answer is of a kind that the client's revision does not have".to_owned();
+    let mut explained = explain::refused(text, "unsupported");
+    explained.data = r#"{"drowse":{"kind":"unsupported","ran":"unknown"}}"#.to_owned();
+    explained
+}
+
 /// What clients are asked.
 pub(super) struct Asks {
     asking: Asking<Box<[asking::Slot]>>,
     kept: HashMap<u64, (GroupKey, Kept)>,
+    /// Where clients were sent.
+    pub(super) visits: Visits<[visits::Slot; VISITS]>,
 }
 
 impl Asks {
     pub(super) fn new() -> Self {
         let slots = vec![asking::Slot::EMPTY; SLOTS].into_boxed_slice();
-        Self { asking: Asking::new(slots), kept: HashMap::new() }
+        let visits = Visits::new([visits::Slot::EMPTY; VISITS]);
+        Self { asking: Asking::new(slots), kept: HashMap::new(), visits }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -86,6 +100,7 @@ impl Asks {
 
     pub(super) fn handle_client_gone(&mut self, client: u64) {
         self.asking.handle_client_gone(client);
+        self.visits.handle_client_gone(client);
     }
 }
 
@@ -189,7 +204,7 @@ impl Hub {
                 }
             });
             match self.client_line(inner, now, id, item, false) {
-                Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
+                Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {
                     open(inner, &mut |batch| drop(batch.ids.pop()));
@@ -222,6 +237,10 @@ impl Hub {
         };
         let (method, params) = (parts.method.of(line), parts.params.map(|params| params.of(line)));
         let text = written(|w| round::question(w, group.id(0), method, params));
+        let visit = parts.params.filter(|_| kind == Kind::Url);
+        if let Some(visit) = visit.and_then(|params| json::member(line, params, "elicitationId")) {
+            inner.asks.visits.handle_asked(visit.of(line), client);
+        }
         let generation = inner.server.lifecycle().generation();
         let kept = Kept::Question { line: line.to_vec(), parts, kind, generation };
         inner.asks.kept.insert(group.number(), (group, kept));
@@ -238,7 +257,10 @@ impl Hub {
         line: &[u8],
         result: Span,
     ) {
+        // The result is no end of the call.
+        inner.server.tally_mut().handle_round();
         let fail = |inner: &mut Inner, payload: &Payload, text: &str| {
+            inner.server.tally_mut().end(Ending::Ours, None);
             let mut explained = explain::refused(text.to_owned(), "unsupported");
             explained.data = r#"{"drowse":{"kind":"unsupported","ran":"unknown"}}"#.to_owned();
             inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
@@ -332,6 +354,7 @@ impl Hub {
             }
             Err(Refusal::Full) => Err(payload),
             Err(Refusal::Unavailable(why)) => {
+                inner.server.tally_mut().end(Ending::Ours, None);
                 let explained = inner.explain(|around| explain::unavailable(why, around));
                 inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                 Ok(())
@@ -380,6 +403,7 @@ impl Hub {
                 match answer {
                     // What cannot be said to the server is said to whoever waits for the call.
                     Err(error) => {
+                        inner.server.tally_mut().end(Ending::Theirs, None);
                         if let Some(connection) = inner.connections.get_mut(&client) {
                             let (id, error) = (payload.id.as_slice(), error.of(frame));
                             let parts: [&[u8]; 5] =
@@ -413,6 +437,23 @@ impl Hub {
         Flow::Next
     }
 
+    /// A client tells how far it is with something that it is asked. Of what a modern server wants nobody is told that.
+    pub(super) fn client_progress(&self, inner: &mut Inner, client: u64, frame: &[u8], token: Span) {
+        let generation = inner.server.lifecycle().generation();
+        let is_of = |(group, kept): &(GroupKey, Kept)| match kept {
+            Kept::Question { line, parts, generation: of, .. } => {
+                let theirs = parts.meta(line, message::META_PROGRESS_TOKEN);
+                *of == generation
+                    && theirs.is_some_and(|theirs| theirs.of(line) == token.of(frame))
+                    && inner.asks.asking.client(*group) == Some(client)
+            }
+            Kept::Round { .. } => false,
+        };
+        if inner.asks.kept.values().any(is_of) && !inner.takes_no_answers() {
+            self.answer_server(inner, frame);
+        }
+    }
+
     /// Does what is to be done about questions that nobody will answer. `true`: there were some.
     pub(super) fn drive_asks(&self, inner: &mut Inner, now: Instant) -> bool {
         let mut any = false;
@@ -439,6 +480,8 @@ impl Hub {
                     self.refuse_question(inner, &line, parts.id, kind, NoAnswer::Cancelled);
                 }
                 Some((_, Kept::Round { payload, .. })) => {
+                    let ending = if why == Why::Silent { Ending::TimedOut } else { Ending::Cancelled };
+                    inner.server.tally_mut().end(ending, None);
                     if why == Why::Silent {
                         let failure = Failure { cause: Cause::TimedOut, ran: Ran::Unknown };
                         let mut explained = inner.explain(|around| explain::failure(failure, around));
@@ -484,7 +527,8 @@ impl Inner {
         if let Some(handshake) = &self.handshake {
             return Some(handshake.clone());
         }
-        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity)?;
+        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity);
+        let Some(saved) = saved else { return self.unseen() };
         let header = saved.header;
         let version = match header.era.as_str() {
             "modern" => json!({"supportedVersions": [header.protocol_version]}),
@@ -529,13 +573,7 @@ impl Inner {
     }
 
     /// Looks whether a notification of the server takes back a question of it, which then has no answer.
-    pub(super) fn question_cancelled(&mut self, line: &[u8], method: Span) {
-        if self.asks.kept.is_empty() || !json::str_eq(method.of(line), "notifications/cancelled") {
-            return;
-        }
-        let Ok(envelope::Message::Notification { params: Some(params), .. }) = envelope::read(line) else {
-            return;
-        };
+    pub(super) fn question_cancelled(&mut self, line: &[u8], params: Span) {
         let Some(request) = json::member(line, params, "requestId") else { return };
         for (group, kept) in self.asks.kept.values_mut() {
             if let Kept::Question { line: asked, parts, generation, .. } = kept
@@ -561,7 +599,7 @@ impl Inner {
 
     /// The server is told of the most verbose level that anybody wants.
     pub(super) fn apply_levels(&mut self) {
-        let levels = self.connections.values().filter_map(|connection| connection.front.level());
+        let levels = self.connections.values().filter_map(|one| one.front.level().or(one.level));
         let wanted: Option<Level> = levels.chain(self.base_level).min();
         if wanted != self.server.level() {
             self.server.change_level(wanted);

@@ -64,12 +64,20 @@ impl Inner {
         }
     }
 
-    /// Takes a notification, if it is a log message. `origin`: the request on whose stream it came, where the transport
-    /// tells.
-    pub(super) fn logged(&mut self, line: &[u8], method: Span, origin: Option<Key>) {
-        if !Entry::is_one(line, method) {
-            return;
+    /// A modern client wants so much of the log with a request: a legacy server is told for all that it does.
+    pub(super) fn wants_log(&mut self, connection: u64, wanted: Wanted) {
+        if let Wanted::From(level) = wanted
+            && let Some(connection) = self.connections.get_mut(&connection)
+            && connection.level.is_none_or(|known| level < known)
+        {
+            connection.level = Some(level);
+            self.apply_levels();
         }
+    }
+
+    /// Takes a log message. `origin`: the request on whose stream it came, where the transport
+    /// tells.
+    pub(super) fn logged(&mut self, line: &[u8], origin: Option<Key>) {
         let Ok(Message::Notification { params: Some(params), .. }) = envelope::read(line) else { return };
         let Some(entry) = Entry::read(line, params) else { return };
         self.host.server_log(&written(line, &entry));

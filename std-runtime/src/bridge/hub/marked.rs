@@ -4,7 +4,6 @@
 //! The rules are the core's ([`drowse_core::http::headers`]); here is only the memory that they need.
 
 use drowse_core::envelope::Message;
-use drowse_core::era::Era;
 use drowse_core::http::headers::{self, Tool};
 use drowse_core::json;
 use drowse_core::tally::Ending;

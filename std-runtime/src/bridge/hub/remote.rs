@@ -4,7 +4,6 @@
 //! [`Exchange`]; what follows from its verdict says the core's `Server`.
 
 use bytes::Bytes;
-use drowse_core::era::Era;
 use drowse_core::http::exchange::{self, Carried, Content, Exchange, Head, Next, Verdict};
 use drowse_core::link::REISSUED;
 use drowse_core::message::Own;
@@ -37,6 +36,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A server behind a URL, for as long as a generation lasts.
 pub(super) struct Remote {
     client: Rc<dyn Client>,
+    /// The client's address, as requests have it.
+    uri: http::Uri,
     generation: u64,
     /// The session that it gave, which no log ever sees.
     session: Option<HeaderValue>,
@@ -50,14 +51,21 @@ pub(super) struct Remote {
     /// The id on the wire of drowse's own last question whether the server lives.
     keepalive: Option<u64>,
     next: u64,
+    /// The process that serves there, if it is one of ours; once it is being ended, its end is awaited.
+    pub(super) keeper: Option<Rc<dyn Control>>,
+    ending: bool,
+    /// Its input, which says nothing: its end would be a wish that it ends.
+    pub(super) input: Option<Box<dyn AsyncWrite + Unpin>>,
     /// No new exchange is wanted; when the last one ends, the generation is over.
     closing: bool,
 }
 
 impl Remote {
     pub(super) fn new(client: Rc<dyn Client>, generation: u64) -> Self {
+        let uri = client.url().as_str().parse().unwrap_or_default();
         Self {
             client,
+            uri,
             generation,
             session: None,
             endpoint: None,
@@ -66,12 +74,20 @@ impl Remote {
             streams: Vec::new(),
             keepalive: None,
             next: 0,
+            keeper: None,
+            ending: false,
+            input: None,
             closing: false,
         }
     }
 
     fn link(&self, era: Option<Era>) -> exchange::Link {
         exchange::Link { era, session: self.session.is_some(), old: self.endpoint.is_some() }
+    }
+
+    /// Of which generation it is.
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn is_over(&self) -> bool {
@@ -177,10 +193,10 @@ impl Hub {
     pub(super) fn post(&self, inner: &mut Inner, post: Post) {
         let era = inner.server.revision().map(Revision::era);
         let Some(remote) = inner.remote.as_mut() else { return };
-        let uri = remote.endpoint.clone().or_else(|| remote.client.url().as_str().parse().ok());
+        let uri = remote.endpoint.as_ref().unwrap_or(&remote.uri).clone();
         let mut request = http::Request::new(post.body);
         *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = uri.unwrap_or_default();
+        *request.uri_mut() = uri;
         *request.headers_mut() = post.headers;
         request.headers_mut().insert(header::CONTENT_TYPE, JSON);
         request.headers_mut().insert(header::ACCEPT, BOTH);
@@ -197,7 +213,7 @@ impl Hub {
         }
         let Some(remote) = inner.remote.as_mut() else { return };
         let mut request = http::Request::new(Bytes::new());
-        *request.uri_mut() = remote.client.url().as_str().parse().unwrap_or_default();
+        *request.uri_mut() = remote.uri.clone();
         *request.headers_mut() = headers;
         request.headers_mut().insert(header::ACCEPT, EVENTS);
         let link = remote.link(era);
@@ -216,7 +232,7 @@ impl Hub {
         if remote.session.is_some() {
             let mut request = http::Request::new(Bytes::new());
             *request.method_mut() = http::Method::DELETE;
-            *request.uri_mut() = remote.client.url().as_str().parse().unwrap_or_default();
+            *request.uri_mut() = remote.uri.clone();
             *request.headers_mut() = headers;
             let link = remote.link(Some(Era::Legacy));
             self.begin(inner, request, Carried::Goodbye, 0, link);
@@ -226,7 +242,14 @@ impl Hub {
 
     /// Tells the machine that nothing is under way any more.
     pub(super) fn remote_ended(&self, inner: &mut Inner) {
-        if inner.remote.as_ref().is_some_and(Remote::is_over) {
+        if let Some(remote) = inner.remote.as_mut().filter(|remote| remote.is_over()) {
+            if let Some(keeper) = &remote.keeper {
+                if !std::mem::replace(&mut remote.ending, true) {
+                    remote.input = None;
+                    self.end_keeper(remote.generation, Rc::clone(keeper));
+                }
+                return;
+            }
             inner.remote = None;
             let now = self.now();
             inner.server.handle_tree_gone(now);

@@ -1,8 +1,7 @@
 //! The hub's side towards the server: its streams, its end, and the requests that are written to it.
 
 use drowse_core::envelope::Message;
-use drowse_core::era::Era;
-use drowse_core::front::round::Round;
+use drowse_core::front::round::Sort;
 
 use super::*;
 
@@ -88,11 +87,7 @@ impl Hub {
                 let by_itself =
                     state.is_awake() || (inner.server.is_stopping() && state == PublicState::Crashed);
                 if by_itself {
-                    let how = match exit {
-                        Exit::Status(status) => format!("exit status {status}"),
-                        Exit::Signal(signal) => format!("signal {signal}"),
-                    };
-                    let text = format!("the server ended by itself ({how})");
+                    let text = how_it_ended(exit);
                     inner.host.note(&text);
                     inner.failure = Some(text);
                 }
@@ -122,9 +117,11 @@ impl Hub {
     }
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
+        self.0.burst.begin();
         while let Some(frame) = intake.decoder.poll_frame() {
             self.server_frame(generation, &frame);
         }
+        self.end_burst();
     }
 
     fn last_frame(&self, generation: u64, intake: &mut Intake) {
@@ -207,12 +204,15 @@ impl Hub {
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
         let method = payload.method;
         let level = payload.wanted.with(inner.base_level);
-        let client = payload.client.clone();
+        let (client, after_visits, connection) =
+            (payload.client.clone(), payload.after_visits, payload.connection);
+        let reaches = inner.reaches(connection, method, revision);
         let (client, other) = client.as_deref().map(legacy::Client::parts).unzip();
         let other = other.unwrap_or_default();
         let rewritten = match &client {
-            Some(_) if method == Method::Tasks && revision.era() == Era::Modern => {
-                return self.refuse_request(inner, key, -32601, &legacy::no_such_tasks());
+            _ if !reaches => return self.refuse_request(inner, key, -32601, &legacy::no_such_tasks()),
+            None if after_visits && revision.era() == Era::Legacy => {
+                splice::request_after_visits(frame, &parts, wire, progress, revision)
             }
             Some(client) => splice::request_legacy(frame, &parts, wire, progress, revision, level, client),
             None => splice::request_with(frame, &parts, wire, progress, revision, level),
@@ -276,13 +276,19 @@ impl Hub {
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
                 } else if let Some(payload) = inner.release(key) {
-                    let modern = revision.era() == Era::Modern;
-                    if let Message::Response { result, .. } = message
-                        && modern
-                        && payload.client.is_some()
-                        && Round::is_one(line, result)
-                    {
+                    let sort = match message {
+                        Message::Response { result, .. }
+                            if revision.era() == Era::Modern && payload.client.is_some() =>
+                        {
+                            (Sort::of(line, result), result)
+                        }
+                        _ => (Sort::Complete, Span::default()),
+                    };
+                    if let (Sort::InputRequired, result) = sort {
                         self.begin_round(inner, now, payload, line, result);
+                    } else if let (Sort::Unknown, _) = sort {
+                        let explained = legacy::no_such_result();
+                        inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
                         self.deliver_remote(inner, payload, line, &message, revision);
                     } else {
@@ -293,7 +299,7 @@ impl Hub {
             }
             Outcome::Progress { key, token } => inner.progress(key, line, token),
             Outcome::Handshake(span) => {
-                inner.handshake = Some(span.of(line).to_vec());
+                inner.handshake = Some(inner.shown(span.of(line)));
                 inner.gathered.handle_handshake(line, span);
             }
             // A server that asks and does not read is not answered for ever.
@@ -321,15 +327,14 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
-            Outcome::Listed(page) => inner.listed(line, page),
+            Outcome::Listed(page) => {
+                inner.learn_tools(line, &page);
+                inner.listed(line, page);
+            }
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
-            Outcome::Notification { method } => {
-                inner.task_notified(now, line, method);
-                inner.question_cancelled(line, method);
-                inner.logged(line, method, origin);
-            }
+            Outcome::Notification { method } => inner.notified(now, line, method, origin),
             Outcome::Ignored(_) => {}
         }
     }
@@ -346,7 +351,7 @@ impl Inner {
                 && let Some(Some(payload)) = self.payloads.get_mut(key.index())
             {
                 payload.sent = true;
-                if !payload.is_kept_for_later() {
+                if !payload.is_kept_for_later(self.server.revision()) {
                     payload.frame = None;
                 }
             }
@@ -373,7 +378,7 @@ impl Inner {
     }
 
     /// The server does not take what it was answered before.
-    fn takes_no_answers(&self) -> bool {
+    pub(super) fn takes_no_answers(&self) -> bool {
         self.input_backlog() > SERVER_BACKLOG || self.remote.as_ref().is_some_and(Remote::takes_no_messages)
     }
 
@@ -387,6 +392,14 @@ fn payload_sent(inner: &mut Inner, key: Key) {
     inner.server.handle_sent(key);
     if let Some(Some(payload)) = inner.payloads.get_mut(key.index()) {
         payload.sent = true;
+    }
+}
+
+/// That a server ended by itself, for people.
+pub(super) fn how_it_ended(exit: Exit) -> String {
+    match exit {
+        Exit::Status(status) => format!("the server ended by itself (exit status {status})"),
+        Exit::Signal(signal) => format!("the server ended by itself (signal {signal})"),
     }
 }
 

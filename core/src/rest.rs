@@ -1,0 +1,82 @@
+//! When a host that waits gives back what it can have again for a little work: memory, for instance.
+//!
+//! Not between calls that follow each other closely, which would only have to fetch it again: some time after the last
+//! client left. That is one deadline for each client that comes and goes, and none after that.
+
+use crate::time::{Duration, Instant};
+
+/// How long a host stays ready for the next client.
+pub const AFTER: Duration = Duration::from_secs(1);
+
+/// The rest of one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rest {
+    at: Option<Instant>,
+}
+
+impl Rest {
+    /// A host that rests.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { at: None }
+    }
+
+    /// A client left: the next one may come soon.
+    pub const fn handle_left(&mut self, now: Instant) {
+        self.at = Some(now.after(AFTER));
+    }
+
+    /// Whether the host stays ready for now. One that does not, and had something to do of its own, rests again at once.
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    #[must_use]
+    pub const fn poll_timeout(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Time has passed; early, late and repeated calls do no harm. Returns whether to rest now: `quiet` is that nobody is
+    /// there and nothing is under way. Where somebody is, that one's leaving is the next occasion.
+    #[must_use]
+    pub fn handle_timeout(&mut self, now: Instant, quiet: bool) -> bool {
+        if self.at.is_none_or(|at| now < at) {
+            return false;
+        }
+        self.at = None;
+        quiet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_and_not_before_its_time() {
+        let mut rest = Rest::new();
+        let later = |millis: u64| Instant::from_millis(10_000 + millis);
+        assert!(!rest.handle_timeout(later(0), true) && !rest.is_ready());
+        rest.handle_left(later(0));
+        assert_eq!(rest.poll_timeout(), Some(later(0).after(AFTER)));
+        assert!(!rest.handle_timeout(later(999), true) && rest.is_ready());
+        assert!(rest.handle_timeout(later(1000), true));
+        assert!(!rest.handle_timeout(later(5000), true));
+        assert_eq!(rest.poll_timeout(), None);
+    }
+
+    #[test]
+    fn who_comes_meanwhile_moves_it() {
+        let mut rest = Rest::new();
+        rest.handle_left(Instant::from_millis(0));
+        rest.handle_left(Instant::from_millis(900));
+        assert!(!rest.handle_timeout(Instant::from_millis(1000), true));
+        // Somebody is there by then; the deadline is over all the same.
+        assert!(!rest.handle_timeout(Instant::from_millis(1900), false));
+        assert_eq!(rest.poll_timeout(), None);
+        rest.handle_left(Instant::from_millis(7000));
+        assert!(rest.handle_timeout(Instant::from_millis(8000), true));
+    }
+}

@@ -1,0 +1,205 @@
+//! How much of everything there may be, and what is said when there is more.
+
+use std::time::Duration;
+
+use drowse_core::era::Era;
+use drowse_runtime::serve::Options;
+use serde_json::{Value, json};
+
+use super::peer::{Endpoint, call, serve};
+
+fn limited(change: impl FnOnce(&mut Options), test: impl AsyncFnOnce(Endpoint)) {
+    serve(Era::Legacy, change, test);
+}
+
+const INIT: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[test]
+fn bodies() {
+    limited(
+        |options| options.limits.body = 1000,
+        async |endpoint| {
+            let mut client = endpoint.connect().await;
+            client
+                .modern(
+                    &json!(1),
+                    "tools/call",
+                    json!({"name": "echo", "arguments": {"tag": "a".repeat(2000)}}),
+                )
+                .await;
+            let (head, answer) = client.answer().await;
+            assert_eq!(head.status, 413);
+            assert!(answer["error"]["message"].as_str().unwrap().contains("1000 bytes"), "{answer}");
+            // In pieces, of which nobody says how many there are.
+            let mut client = endpoint.connect().await;
+            client.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n").await;
+            for _ in 0..30 {
+                let _ = tokio::io::AsyncWriteExt::write_all(
+                    &mut client.stream,
+                    format!("64\r\n{}\r\n", " ".repeat(100)).as_bytes(),
+                )
+                .await;
+            }
+            assert_eq!(client.head().await.status, 413);
+            let (head, _) = endpoint.modern("tools/list", json!({})).await;
+            assert_eq!(head.status, 200);
+        },
+    );
+}
+
+#[test]
+fn sessions() {
+    limited(
+        |options| options.limits.sessions = 2,
+        async |endpoint| {
+            let one = endpoint.session("2025-11-25").await;
+            endpoint.session("2025-11-25").await;
+            let mut client = endpoint.connect().await;
+            client.request("POST", &[JSON], INIT).await;
+            let (head, _) = client.answer().await;
+            assert_eq!((head.status, head.header("retry-after")), (503, Some("30")));
+            client.request("DELETE", &[("mcp-session-id", &one)], "").await;
+            client.head().await;
+            endpoint.session("2025-11-25").await;
+        },
+    );
+}
+
+#[test]
+fn streams_of_a_session() {
+    limited(
+        |options| options.limits.streams = 2,
+        async |endpoint| {
+            let session = endpoint.session("2025-11-25").await;
+            let (head, mut stream) = endpoint.listen(&session, None).await;
+            assert_eq!(head.status, 200);
+            let (_, one) = endpoint.say(&session, call(1, "slow", json!({"seconds": 0.3}))).await;
+            let (head, _) = endpoint.say(&session, call(2, "echo", json!({}))).await;
+            assert_eq!((head.status, head.header("retry-after")), (429, Some("1")));
+            assert_eq!(endpoint.listen(&session, None).await.0.status, 429);
+            // What is no request has no stream.
+            let note = json!({"jsonrpc": "2.0", "method": "notifications/x"});
+            assert_eq!(endpoint.say(&session, note).await.0.status, 202);
+            drop(one);
+            stream.event().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            assert_eq!(endpoint.say(&session, call(2, "echo", json!({}))).await.0.status, 200);
+        },
+    );
+}
+
+#[test]
+fn the_time_of_a_session() {
+    limited(
+        |options| options.limits.idle = Duration::from_millis(300),
+        async |endpoint| {
+            let (used, unused) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
+            for at in 0..5 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                assert_eq!(endpoint.say(&used, call(at, "echo", json!({}))).await.0.status, 200);
+            }
+            assert_eq!(endpoint.say(&unused, call(1, "echo", json!({}))).await.0.status, 404);
+            // An open stream keeps it.
+            let (_, mut stream) = endpoint.listen(&used, None).await;
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            assert_eq!(endpoint.say(&used, call(9, "echo", json!({}))).await.0.status, 200);
+            stream.event().await.unwrap();
+        },
+    );
+}
+
+#[test]
+fn connections() {
+    limited(
+        |options| options.limits.connections = 2,
+        async |endpoint| {
+            let (one, _two) = (endpoint.connect().await, endpoint.connect().await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let mut three = endpoint.connect().await;
+            let (head, answer) = three.answer().await;
+            assert_eq!((head.status, head.header("retry-after")), (503, Some("1")), "{answer}");
+            assert!(three.is_closed().await);
+            drop(one);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(endpoint.modern("tools/list", json!({})).await.0.status, 200);
+        },
+    );
+}
+
+#[test]
+fn comments_say_that_a_stream_goes_on() {
+    limited(
+        |options| options.pace.keep_alive = Duration::from_millis(50),
+        async |endpoint| {
+            let session = endpoint.session("2025-11-25").await;
+            let (_, mut stream) = endpoint.listen(&session, None).await;
+            assert!(stream.any_event().await.unwrap().is_some());
+            for _ in 0..3 {
+                assert_eq!(stream.any_event().await, Some(None));
+            }
+            let mut client = endpoint.connect().await;
+            client
+                .modern(
+                    &json!(1),
+                    "subscriptions/listen",
+                    json!({"notifications": {"toolsListChanged": true}}),
+                )
+                .await;
+            client.head().await;
+            assert!(client.any_event().await.unwrap().is_some());
+            assert_eq!(client.any_event().await, Some(None));
+        },
+    );
+}
+
+#[test]
+fn the_end_of_all() {
+    limited(
+        |_| {},
+        async |endpoint| {
+            let session = endpoint.session("2025-11-25").await;
+            let (_, mut stream) = endpoint.listen(&session, None).await;
+            stream.event().await.unwrap();
+            let mut slow = endpoint.connect().await;
+            slow.modern(
+                &json!(1),
+                "tools/call",
+                json!({"name": "slow", "arguments": {"seconds": 30, "tag": "s"}}),
+            )
+            .await;
+            endpoint.stage.until(|stage| stage.runs("s") == 1).await;
+            let mut idle = endpoint.connect().await;
+            idle.modern(&json!(1), "server/discover", json!({})).await;
+            idle.answer().await;
+            endpoint.hub.close();
+            let (head, answer) = slow.answer().await;
+            assert_eq!((head.status, answer["error"].is_object()), (200, true), "{answer}");
+            assert_eq!(stream.event().await, None);
+            assert!(idle.is_closed().await);
+            assert!(tokio::net::TcpStream::connect(endpoint.address).await.is_err());
+        },
+    );
+}
+
+#[test]
+fn a_large_answer_is_no_limit() {
+    limited(
+        |options| options.limits.unread = 1000,
+        async |endpoint| {
+            let tag = "x".repeat(100_000);
+            let (head, answer) =
+                endpoint.modern("tools/call", json!({"name": "echo", "arguments": {"tag": tag}})).await;
+            assert_eq!(
+                (head.status, answer["result"]["content"][0]["text"].as_str().map(str::len)),
+                (200, Some(100_000))
+            );
+            let session = endpoint.session("2025-06-18").await;
+            let (head, mut client) =
+                endpoint.say(&session, call(1, "slow", json!({"tag": tag, "seconds": 0.1}))).await;
+            assert!(head.is_stream());
+            let answer: Value = client.event().await.unwrap().message();
+            assert_eq!(answer["result"]["content"][0]["text"].as_str().map(str::len), Some(100_000));
+        },
+    );
+}

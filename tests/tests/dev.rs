@@ -1,0 +1,14 @@
+//! The dev proxy end to end: the real binary between a client and a server that comes and goes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
+
+mod dev {
+    mod builds;
+    mod client;
+    mod ending;
+    mod failures;
+    mod restarts;
+    mod serving;
+    mod tools;
+    mod urls;
+    mod watching;
+}

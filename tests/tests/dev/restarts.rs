@@ -1,0 +1,221 @@
+//! `dev_restart`: what becomes of the server, of what is under way, and of its environment.
+
+use std::time::{Duration, Instant};
+
+use drowse_tests::harness::in_both_eras;
+use serde_json::json;
+
+use super::client::{Place, kind, text};
+
+const LISTS: [&str; 3] = [
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+];
+
+#[test]
+fn a_restart_replaces_the_process_and_announces_every_list() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &[], &[]);
+        let first = client.text("pid", json!({}));
+        if era == "modern" {
+            let lists =
+                json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+            client.send("subscriptions/listen", json!({"notifications": lists}));
+            client.wait_for("notifications/subscriptions/acknowledged");
+        }
+        client.notes.clear();
+        let restarted = client.restart(json!({}));
+        assert_eq!(restarted["structuredContent"]["outcome"], "restarted");
+        assert_eq!(restarted["isError"], false);
+        for list in LISTS {
+            client.wait_for(list);
+        }
+        let second = client.text("pid", json!({}));
+        assert_ne!(first, second);
+        assert_eq!(restarted["structuredContent"]["pid"].to_string(), second);
+        assert_eq!(place.starts(), 2);
+        client.close();
+    });
+}
+
+#[test]
+fn a_restart_of_a_server_that_never_ran_starts_it() {
+    let place = Place::new();
+    let mut client = place.fixture("legacy", &[], &[]);
+    assert_eq!(client.restart(json!({}))["structuredContent"]["outcome"], "restarted");
+    assert_eq!((place.starts(), client.status()["state"].clone()), (1, json!("running")));
+    client.close();
+}
+
+#[test]
+fn what_is_under_way_is_answered_and_what_comes_meanwhile_runs_on_the_new_server() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &[], &[]);
+        let first = client.text("pid", json!({}));
+        let slow = client.send_call("slow", json!({"ms": 700, "tag": "slow"}));
+        place.wait_for_run("slow");
+        let restart = client.send_call("dev_restart", json!({}));
+        let later = client.send_call("pid", json!({}));
+        assert!(client.answer(slow).get("result").is_some(), "drained");
+        assert_eq!(client.answer(restart)["result"]["structuredContent"]["outcome"], "restarted");
+        assert_ne!(text(&client.answer(later)["result"]), first);
+        client.close();
+    });
+}
+
+#[test]
+fn what_takes_longer_than_the_drain_fails_and_may_have_run() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &["--drain", "1"], &["--slow-reads"]);
+        client.tools();
+        let slow = client.send_call("slow", json!({"ms": 60_000, "tag": "slow"}));
+        place.wait_for_run("slow");
+        let begun = Instant::now();
+        client.restart(json!({}));
+        assert!(begun.elapsed() >= Duration::from_secs(1));
+        let answer = client.answer(slow);
+        assert_eq!(kind(&answer), "restarted");
+        assert_eq!(answer["error"]["data"]["drowse"]["ran"], "unknown");
+        assert_eq!(place.journal().executions("slow").unwrap(), 1);
+        client.close();
+    });
+}
+
+#[test]
+fn only_a_tool_that_says_it_is_safe_is_put_again_and_only_if_that_is_wanted() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let flags = ["--drain", "0", "--replay-safe"];
+        let mut client = place.fixture(era, &flags, &["--slow-reads"]);
+        client.tools();
+        // The proxy reads the annotations by itself, as soon as the server has a moment.
+        while client.status()["tools"].is_null() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let safe = client.send_call("slow", json!({"ms": 1500, "tag": "safe"}));
+        place.wait_for_run("safe");
+        client.restart(json!({}));
+        assert!(client.answer(safe).get("result").is_some());
+        assert_eq!(place.journal().executions("safe").unwrap(), 2);
+        client.close();
+
+        let place = Place::new();
+        let mut client = place.fixture(era, &flags, &[]);
+        client.tools();
+        let unsafe_one = client.send_call("slow", json!({"ms": 1500, "tag": "unsafe"}));
+        place.wait_for_run("unsafe");
+        client.restart(json!({}));
+        assert_eq!(kind(&client.answer(unsafe_one)), "restarted");
+        assert_eq!(place.journal().executions("unsafe").unwrap(), 1);
+        client.close();
+    });
+}
+
+#[test]
+fn the_environment_is_replaced_kept_or_cleared() {
+    let place = Place::new();
+    let mut client = place.fixture("modern", &["--env", "ONE=first", "--env", "TWO=second"], &[]);
+    let read = |client: &mut super::client::Client, name: &str| {
+        let result = client.call("env", json!({"name": name}));
+        (result["isError"] != true).then(|| text(&result))
+    };
+    assert_eq!(read(&mut client, "ONE").as_deref(), Some("first"));
+    client.restart(json!({"env": {"THREE": "third"}}));
+    assert_eq!(read(&mut client, "ONE"), None, "given replaces all");
+    assert_eq!(read(&mut client, "THREE").as_deref(), Some("third"));
+    client.restart(json!({}));
+    assert_eq!(read(&mut client, "THREE").as_deref(), Some("third"), "absent keeps");
+    client.restart(json!({"env": {}}));
+    assert_eq!(read(&mut client, "THREE"), None, "empty clears");
+    client.close();
+}
+
+#[test]
+fn each_of_several_restarts_has_its_own_environment_in_the_order_of_arrival() {
+    let place = Place::new();
+    let mut client = place.fixture("legacy", &[], &[]);
+    client.tools();
+    let ids: Vec<u64> =
+        ["a", "b", "c"].map(|value| client.send_call("dev_restart", json!({"env": {"X": value}}))).to_vec();
+    for id in ids {
+        assert_eq!(client.answer(id)["result"]["structuredContent"]["outcome"], "restarted");
+    }
+    assert_eq!(client.text("env", json!({"name": "X"})), "c");
+    assert_eq!(place.starts(), 4);
+    client.close();
+}
+
+#[test]
+fn a_cancelled_wait_gets_no_answer_and_a_restart_that_has_begun_goes_on() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &[], &["--start-delay", "300"]);
+        client.tools();
+        let begun = client.send_call("dev_restart", json!({}));
+        let queued = client.send_call("dev_restart", json!({"env": {"X": "never"}}));
+        for id in [begun, queued] {
+            client.notify("notifications/cancelled", json!({"requestId": id}));
+        }
+        let result = client.call("env", json!({"name": "X"}));
+        assert_eq!(result["isError"], true, "the queued one was not done");
+        assert_eq!(place.starts(), 2);
+        assert!(!client.has_answer(begun) && !client.has_answer(queued));
+        client.close();
+    });
+}
+
+#[test]
+fn subscriptions_are_expressed_to_each_new_server() {
+    in_both_eras(|era| {
+        for server in ["legacy", "modern"] {
+            let place = Place::new();
+            let mut client = place.fixture(era, &[], &["--era", server]);
+            if era == "modern" {
+                let wanted = json!({"resourceSubscriptions": ["counter://main"]});
+                client.send("subscriptions/listen", json!({"notifications": wanted}));
+                client.wait_for("notifications/subscriptions/acknowledged");
+            } else {
+                client.ask("resources/subscribe", json!({"uri": "counter://main"}));
+            }
+            client.restart(json!({}));
+            client.notes.clear();
+            assert_eq!(client.status()["subscriptions"], json!(["counter://main"]));
+            // The subscription may be under way still, and is heard of at the latest with the next touch.
+            for _ in 0..100 {
+                client.call("touch", json!({}));
+                std::thread::sleep(Duration::from_millis(20));
+                client.has_answer(0);
+                if client.notes.iter().any(|note| note["method"] == "notifications/resources/updated") {
+                    break;
+                }
+            }
+            client.wait_for("notifications/resources/updated");
+            client.close();
+        }
+    });
+}
+
+#[test]
+fn a_hundred_restarts_leave_no_descriptor_and_no_process_more() {
+    let place = Place::new();
+    let flags = ["--build", "true"];
+    let mut client = place.fixture("legacy", &flags, &[]);
+    client.ask("resources/subscribe", json!({"uri": "counter://main"}));
+    client.restart(json!({"rebuild": true}));
+    let pid = client.pid();
+    let count = |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
+    let (descriptors, threads) = (count("fd"), count("task"));
+    for _ in 0..100 {
+        client.restart(json!({}));
+    }
+    client.restart(json!({"rebuild": true}));
+    client.call("touch", json!({}));
+    let after = (count("fd"), count("task"));
+    assert_eq!(after, (descriptors, threads));
+    assert_eq!(place.starts(), 103);
+    client.close();
+}

@@ -1,0 +1,73 @@
+//! `--watch`: files that change.
+
+use std::process::Command;
+use std::time::Duration;
+
+use drowse_tests::harness::drowse;
+use serde_json::json;
+
+use super::client::Place;
+
+#[test]
+fn a_change_builds_and_restarts_once_and_other_files_do_not() {
+    let place = Place::new();
+    place.write("src/a.txt", "1");
+    place.write("dist/server.sh", &format!("exec {}", place.server(&[]).join(" ")));
+    let flags = ["--build", "cp src/a.txt dist/; echo built >> builds", "--watch", "src/**/*.txt"];
+    let mut client = place.dev("legacy", &flags, &["sh", "dist/server.sh"].map(str::to_owned));
+    client.tools();
+    client.notes.clear();
+    place.write("src/a.log", "other");
+    for text in ["2", "3", "4"] {
+        place.write("src/a.txt", text);
+    }
+    client.wait_for("notifications/tools/list_changed");
+    assert_eq!(client.text("echo", json!({"text": "x"})), "x");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!((place.read("builds").lines().count(), place.starts()), (1, 2));
+    client.close();
+}
+
+#[test]
+fn a_server_that_rests_is_not_started_by_a_change() {
+    let place = Place::new();
+    place.write("src/a.txt", "1");
+    let flags = ["--build", "echo built >> builds", "--watch", "src"];
+    let mut client = place.fixture("modern", &flags, &[]);
+    assert_eq!(client.status()["state"], "stopped");
+    place.write("src/a.txt", "2");
+    while place.read("builds").is_empty() || client.status()["building"] == true {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(client.status()["state"], "stopped");
+    assert_eq!(place.starts(), 0);
+    client.close();
+}
+
+#[test]
+fn a_server_that_failed_is_tried_at_once_after_a_change() {
+    let place = Place::new();
+    place.write("server.sh", "exit 3");
+    let mut client = place.dev("legacy", &["--watch", "*.sh"], &["sh", "server.sh"].map(str::to_owned));
+    client.tools();
+    place.write("server.sh", &format!("exec {}", place.server(&[]).join(" ")));
+    while client.status().get("retryInMs").is_some() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.text("echo", json!({"text": "x"})), "x");
+    client.close();
+}
+
+#[test]
+fn a_pattern_that_cannot_be_watched_is_refused() {
+    let place = Place::new();
+    for pattern in ["gone/**", "[", ""] {
+        let run = Command::new(drowse())
+            .args(["dev", "--watch", pattern, "--", "true"])
+            .current_dir(place.at(""))
+            .output()
+            .unwrap();
+        assert_eq!(run.status.code(), Some(1), "{pattern}");
+        assert!(String::from_utf8_lossy(&run.stderr).contains("--watch"), "{run:?}");
+    }
+}
