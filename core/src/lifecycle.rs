@@ -31,7 +31,6 @@ pub use self::exchange::{Effect, Exit, PublicState, Record, Unavailable};
 mod tests;
 
 #[cfg(test)]
-#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod listening_tests;
 
 /// How a server is kept.

@@ -67,6 +67,7 @@ mod matrix {
     mod legacy;
     mod life;
     mod logging;
+    mod port;
     mod questions;
     mod relay;
     mod requests;

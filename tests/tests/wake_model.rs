@@ -88,6 +88,18 @@ fn restart_and_close_beside_one_caller() {
 }
 
 #[test]
+fn listeners() {
+    let listens = |config: Config| Config { listens: true, ..config };
+    holds("2 callers, 2 kills, a listener", listens(Config::new(2, 2)));
+    holds("3 callers, a listener", listens(Config::new(3, 0)));
+    holds("2 callers, 2 kills or wedges, a listener", listens(Config { wedges: true, ..Config::new(2, 2) }));
+    holds("2 callers, 1 kill, close, a listener", listens(TWO_AND_A_KILL.beside(Close)));
+    holds("2 callers, 1 kill, restart, a listener", listens(TWO_AND_A_KILL.beside(Restart)));
+    holds("2 callers, 1 kill, replace, a listener", listens(TWO_AND_A_KILL.beside(Replace)));
+    holds("2 callers, 1 kill, connect, a listener", listens(TWO_AND_A_KILL.beside(Connect)));
+}
+
+#[test]
 fn list_beside_two_callers() {
     holds("2 callers, 1 kill, list", TWO_AND_A_KILL.beside(List));
 }
@@ -153,6 +165,7 @@ fn every_step_is_taken() {
         TWO.beside(Set),
         Config { flaky: true, ..TWO },
         Config { wedges: true, ..TWO_AND_A_KILL },
+        Config { listens: true, ..TWO_AND_A_KILL },
     ] {
         taken.extend(check(&config).taken);
     }
@@ -207,6 +220,7 @@ fn every_step_is_taken() {
         "D1 the tree is gone",
         "D2 an operation came",
         "D3 nothing pending, write ended",
+        "D3 nothing pending, write ended, stay as the listener",
         "D3 unlink the socket",
         "D3 close the listener",
         "D3 GOAWAY",
@@ -260,6 +274,7 @@ broken! {
     c4_skipped_by_close: Config::new(1, 0).beside(Close), NoAwaitB => NoSessionButProcess;
     c4_skipped_by_restart: Config::new(1, 0).beside(Restart), NoAwaitB => FailedUnkilled;
     c4_waits_for_b_alone: Config { flaky: true, idles: false, ..TWO }, NoHelloWhileAwaitingB => StuckCaller;
+    d3_of_a_listener_without_d2: Config { listens: true, ..TWO }, DrainDrops => StuckCaller;
     c4_spins: TWO, SpinOnB => Endless;
     c5_skipped: TWO, NoSweep => SecondServer;
     c6_l_not_handed_over: Config::new(2, 2), LockNotHandedOver => SecondServer;

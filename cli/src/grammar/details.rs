@@ -20,6 +20,16 @@ Asleep and awake:
   asleep. With --idle-timeout a server so started sleeps again after a full period without use. --on-expiry fail makes \
   commands fail when the server has ended the session, until `restart`.
 
+Sharing it over HTTP:
+  --proxy 8080 serves the session at http://127.0.0.1:8080/mcp to as many clients as come, a sandboxed agent for instance; its \
+  headers, environment and command line stay with you. Port 0 is a free one, and the same again later; `drowse` shows it. \
+  --proxy-bearer-token lets in only clients that send that token, and other hosts than this machine's own need one. Give it as \
+  @FILE or '${NAME}' (a variable), so that nobody sees it in a list of processes. --proxy off takes it back.
+  With --idle-timeout the listener stays while the server sleeps, and a client's next call wakes it; lists are answered from what \
+  was saved. A client that keeps a session open (the protocol up to 2025-11-25) keeps the server awake until it ends that, or \
+  does not use it for 30 min. `close` gives the port up; after a crash or a kill of drowse the next command takes it again. If \
+  somebody else has the port, connect and restart fail, and other commands work without it.
+
 Questions of the server:
   --root is a directory (or file) that it may be told of; `--root ''` takes them back.
   --sampling-command gets the params of sampling/createMessage as JSON on stdin and writes its result, JSON with role, \

@@ -38,7 +38,13 @@ impl Caller {
     /// A client that begins with MCP, as on standard streams.
     #[allow(dead_code, reason = "each test crate uses a part of it")]
     pub(crate) fn of_proxy(hub: &Hub) -> Self {
-        Self::served(hub, false)
+        Self::of(hub, Asker::DevProxy)
+    }
+
+    /// The same for a client of that kind.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn of(hub: &Hub, asker: Asker) -> Self {
+        Self::served(hub, Some(asker))
     }
 
     /// The same, of the legacy era; gives what it was told, too.
@@ -76,17 +82,17 @@ impl Caller {
 
     /// A connection that has not said hello.
     pub(crate) fn silent(hub: &Hub) -> Self {
-        Self::served(hub, true)
+        Self::served(hub, None)
     }
 
-    fn served(hub: &Hub, hello: bool) -> Self {
+    fn served(hub: &Hub, asker: Option<Asker>) -> Self {
         let (ours, theirs) = duplex(PIPE);
         let hub = hub.clone();
         spawn_local(async move {
             let (reader, writer) = split(theirs);
-            match hello {
-                true => hub.serve_connection(reader, writer).await,
-                false => hub.serve_client(reader, writer, Asker::DevProxy).await,
+            match asker {
+                None => hub.serve_connection(reader, writer).await,
+                Some(asker) => hub.serve_client(reader, writer, asker).await,
             }
         });
         let (reader, writer) = split(ours);

@@ -131,6 +131,11 @@ fn advance(world: &World, config: &Config, k: usize, out: &mut Steps) {
             if pending && variant != Variant::DrainDrops {
                 *phase = Phase::Listening;
                 out.push(who, "D2 an operation came", next);
+            } else if config.listens {
+                if !world.ended {
+                    next.ended = true;
+                    out.push(who, "D3 nothing pending, write ended, stay as the listener", next);
+                }
             } else {
                 *phase = Phase::Unlinking;
                 next.ended = true;
@@ -155,7 +160,10 @@ fn advance(world: &World, config: &Config, k: usize, out: &mut Steps) {
         }
         Phase::Closing if !fail_in_flight(world, k, Down::ShutNo, Down::ShutUnknown, out) => {}
         Phase::CrashedStop | Phase::Closing => {
-            *phase = Phase::Unlinking;
+            // One that was never ready has a starter who is told, and goes.
+            let stays =
+                config.listens && world.bridges[k].phase == Phase::CrashedStop && !world.bridges[k].has_l;
+            *phase = if stays { Phase::Drained } else { Phase::Unlinking };
             if world.tree_owner() == Some(k) {
                 next.tree = Tree::None;
             }
@@ -263,7 +271,7 @@ fn notice_eof(world: &World, k: usize, out: &mut Steps) {
     }
 }
 
-/// `close` and `restart` end the bridge; `replace` asks it to leave, which it hears while it serves.
+/// `close` and `restart` end the bridge; `replace` asks it to leave, which it hears while it serves, or listens.
 fn read_close(world: &World, config: &Config, k: usize, out: &mut Steps) {
     for j in 0..COMMANDS {
         let (phase, what) = match config.commands[j] {
@@ -272,6 +280,14 @@ fn read_close(world: &World, config: &Config, k: usize, out: &mut Steps) {
                 (Phase::Closing, "read leave")
             }
             Some(Command::Replace) if world.bridges[k].phase == Phase::Live => (Phase::Leaving, "read leave"),
+            // A listener hears it while its server sleeps, too. What was read before is served first.
+            Some(Command::Replace)
+                if config.listens
+                    && world.bridges[k].phase == Phase::Drained
+                    && !(0..CALLERS).any(|i| world.callers[i].in_flight(k)) =>
+            {
+                (Phase::Closing, "read leave")
+            }
             _ => continue,
         };
         if world.commands[j].conn == Conn::To(k) {

@@ -28,6 +28,7 @@
 //! | D1 | `Live` → `Draining` → `Drained`; at any moment at which nothing is in flight | `bridge` |
 //! | D2 | `Drained` → `Listening` | `bridge` |
 //! | D3 | `Drained` → `Unlinking` → `CloseListener` → `GoingAway` → `Exiting` | `bridge` |
+//! | a listener's D3 | stays `Drained`, from where D2 leads on | `bridge` |
 //! | lost server | → `Crashed` → `CrashedStop` → `Unlinking` | `bridge` |
 //! | end asked for | → `Closing` → `Unlinking`; `replace` by way of `Leaving` | `bridge` |
 //! | commands | take L, then C4 to C6 as they need | `command` |
@@ -155,6 +156,8 @@ pub struct Config {
     pub incomplete_reaping: bool,
     /// The idle deadline may fire; otherwise the session has none.
     pub idles: bool,
+    /// The bridge is the listener of a port, too: once its server was ready, it outlives its sleep and its crashes.
+    pub listens: bool,
     /// One connect may fail for no fault of the bridge's (a full backlog, a caller out of descriptors).
     pub flaky: bool,
     /// Early signs of a violation do not stop the search; see [`Violation::is_early_sign`].
@@ -173,6 +176,7 @@ impl Config {
             wedges: false,
             incomplete_reaping: true,
             idles: true,
+            listens: false,
             flaky: false,
             harm_only: false,
             variant: Variant::Protocol,

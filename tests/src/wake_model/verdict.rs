@@ -89,8 +89,10 @@ pub(super) fn of_end(world: &World, config: &Config) -> Option<Violation> {
     if let Some(bridge) = bridges.next() {
         // A wedged bridge that nobody needs is nobody's to kill.
         let serves = bridge.phase == Phase::Live && !config.idles && world.record == Record::Live;
+        let listens =
+            bridge.phase == Phase::Drained && config.listens && world.ended && world.tree == Tree::None;
         let one = bridges.next().is_none();
-        return if one && (bridge.wedged || serves) { None } else { Some(Violation::StuckBridge) };
+        return if one && (bridge.wedged || serves || listens) { None } else { Some(Violation::StuckBridge) };
     }
     match world.tree {
         Tree::None => {}
