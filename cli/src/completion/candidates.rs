@@ -380,7 +380,7 @@ mod tests {
             ("tools-c", &["tools-call"]),
             ("@files tools-g", &["tools-get"]),
             ("@files de", &[]),
-            ("de", &["demo", "demo-server"]),
+            ("de", &["dev", "demo", "demo-server"]),
             ("@files tools-call ", &["search", "second"]),
             ("tools-call @files se", &["search", "second"]),
             ("--timeout 5 @files --json tools-get sea", &["search"]),
