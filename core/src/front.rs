@@ -509,7 +509,12 @@ impl Opened {
 }
 
 /// A request that may go to the server: at once, or only if it is up.
-fn for_server(rule: &Rule, operation: Operation, parts: RequestParts, token: Option<Span>) -> Option<Inbound> {
+fn for_server(
+    rule: &Rule,
+    operation: Operation,
+    parts: RequestParts,
+    token: Option<Span>,
+) -> Option<Inbound> {
     match (rule.starts, rule.counts) {
         (Starts::Yes, _) => Some(Inbound::Operation { operation, parts, token }),
         (_, Counts::IfPassedOn) => Some(Inbound::List { operation, parts, token }),

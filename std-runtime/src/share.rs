@@ -35,7 +35,9 @@ pub struct Share {
 #[non_exhaustive]
 pub enum ShareError {
     /// It is no address.
-    #[error("a session is shared at [host:]port, e.g. 8080, 127.0.0.1:8080 or [::1]:8080; port 0 is a free one")]
+    #[error(
+        "a session is shared at [host:]port, e.g. 8080, 127.0.0.1:8080 or [::1]:8080; port 0 is a free one"
+    )]
     Form,
     /// Nobody would have to say who he is.
     #[error(
@@ -66,7 +68,8 @@ impl Share {
             None if host.contains(':') => return Err(ShareError::Form),
             None => host,
         };
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'%');
+        let is_part =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'%');
         let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port.parse().ok().filter(|_| is_number).ok_or(ShareError::Form)?;
         if host.is_empty() || !host.bytes().all(is_part) {
@@ -159,7 +162,9 @@ impl Sharing {
         let refused = |why: String| format!("the session cannot be shared at {share}: {why}");
         share.check().map_err(|error| refused(error.to_string()))?;
         if share.token && self.token.is_none() {
-            return Err(refused("its bearer token is lost: connect it again with --proxy-bearer-token".to_owned()));
+            return Err(refused(
+                "its bearer token is lost: connect it again with --proxy-bearer-token".to_owned(),
+            ));
         }
         let options = Options {
             hosts: vec![share.host.clone()],
@@ -242,8 +247,21 @@ mod tests {
             assert_eq!(Share { token: true, ..share }.check(), Ok(()));
         }
         for typed in [
-            "", ":8080", "x", "host:", "host:x", "65536", "-1", "+1", "::1:80", "[::1]80", "[host]:80", "a b:80",
-            "http://h:80", "h/p:80", "u@h:80",
+            "",
+            ":8080",
+            "x",
+            "host:",
+            "host:x",
+            "65536",
+            "-1",
+            "+1",
+            "::1:80",
+            "[::1]80",
+            "[host]:80",
+            "a b:80",
+            "http://h:80",
+            "h/p:80",
+            "u@h:80",
         ] {
             assert_eq!(Share::parse(typed), Err(ShareError::Form), "{typed}");
         }

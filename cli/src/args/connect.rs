@@ -59,7 +59,9 @@ pub(super) fn read(session: Option<SessionName>, matches: &ArgMatches) -> Result
         Target::Command { .. } => check_command(&target, &settings, &headers)?,
         Target::File(file) => {
             let file = file.display();
-            if let Some(Some(place)) = share.at.as_ref().filter(|at| at.as_ref().is_some_and(|at| at.port != 0)) {
+            if let Some(Some(place)) =
+                share.at.as_ref().filter(|at| at.as_ref().is_some_and(|at| at.port != 0))
+            {
                 return Err(Failure::usage(format!(
                     "--proxy {place} would be the address of every session of {file}, and is one's only: give it for one \
                      entry, or port 0, which is a free one for each"

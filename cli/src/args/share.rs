@@ -34,7 +34,9 @@ pub(super) fn proxies(matches: &ArgMatches) -> Result<(Option<String>, WantedSha
     }
     wanted.token = matches.get_one::<String>("proxy-bearer-token").map(|typed| token(typed)).transpose()?;
     if wanted.token.is_some() && wanted.at == Some(None) {
-        return Err(Failure::usage("--proxy-bearer-token is for a session that is shared: leave out --proxy off"));
+        return Err(Failure::usage(
+            "--proxy-bearer-token is for a session that is shared: leave out --proxy off",
+        ));
     }
     Ok((upstream, wanted))
 }

@@ -269,10 +269,16 @@ fn what_cannot_be_said_of_a_server() {
         ("connect x.example --proxy 1 --proxy off".to_owned(), "--proxy is given twice"),
         ("connect x.example --proxy http://p:1 --proxy http://p:2".to_owned(), "--proxy is given twice"),
         ("connect x.example --proxy off --proxy-bearer-token hush".to_owned(), "leave out --proxy off"),
-        ("connect x.example --proxy 1 --proxy-bearer-token=".to_owned(), "an empty one would let everybody in"),
+        (
+            "connect x.example --proxy 1 --proxy-bearer-token=".to_owned(),
+            "an empty one would let everybody in",
+        ),
         ("connect x.example --proxy 1 --proxy-bearer-token @/no/such".to_owned(), "cannot read /no/such"),
         ("connect x.example --proxy 1 --proxy-bearer-token ${NO_SUCH}".to_owned(), "NO_SUCH is not set"),
-        ("tools-list --server x.example --proxy 8080".to_owned(), "a session is shared at 127.0.0.1:8080 by `connect`"),
+        (
+            "tools-list --server x.example --proxy 8080".to_owned(),
+            "a session is shared at 127.0.0.1:8080 by `connect`",
+        ),
         (format!("connect {file} --proxy 8080"), "would be the address of every session"),
         ("connect x.example --proxy http://me:hush@p".to_owned(), "set HTTPS_PROXY instead"),
         ("connect x.example --proxy ftp://p".to_owned(), "--proxy: a proxy is written"),

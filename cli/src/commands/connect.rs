@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use drowse_runtime::caller::{
-    CallError, Connected, Environment, Listed, Outcome, Pin, Sessions, Wait, Wanted, WantedShare, WantedTarget,
+    CallError, Connected, Environment, Listed, Outcome, Pin, Sessions, Wait, Wanted, WantedShare,
+    WantedTarget,
 };
 use drowse_runtime::config::{ConfigFile, Entry};
 use drowse_runtime::home::SessionName;
@@ -291,9 +292,10 @@ pub(super) fn warn_of_sharing(context: &Context, listed: &Listed) {
             "not-shared",
             format_args!("{why}; its commands work all the same, and drowse restart {name} tries again"),
         ),
-        (None, None) => context
-            .output
-            .warning("not-shared", format_args!("{name} is shared at {share} from its first command on, not before")),
+        (None, None) => context.output.warning(
+            "not-shared",
+            format_args!("{name} is shared at {share} from its first command on, not before"),
+        ),
     }
     if settings.idle_timeout_secs.is_some_and(|secs| secs > 0) {
         context.output.warning(

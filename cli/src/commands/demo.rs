@@ -8,7 +8,9 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use drowse_runtime::caller::{CallError, Caller, Environment, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget};
+use drowse_runtime::caller::{
+    CallError, Caller, Environment, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
+};
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::process::ProcessIdentity;
 use drowse_runtime::record::{Settings, State};

@@ -212,7 +212,8 @@ fn not_shared(session: &Listed) -> Option<&str> {
 
 /// Where it is shared, for people.
 fn shared(session: &Listed) -> Option<String> {
-    let token = session.record.as_ref().is_ok_and(|record| record.share.as_ref().is_some_and(|share| share.token));
+    let token =
+        session.record.as_ref().is_ok_and(|record| record.share.as_ref().is_some_and(|share| share.token));
     match (&session.listener, not_shared(session)) {
         (Some(listener), _) => {
             let who = if session.bridge_pid.is_some() { "its bridge" } else { "its listener" };

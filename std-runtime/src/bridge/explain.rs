@@ -341,7 +341,11 @@ mod tests {
         for cause in Cause::ALL {
             let whole = failure(Failure { cause, ran: Ran::No }, &around);
             let told = for_outsiders(&whole);
-            assert!(!told.message.contains("s3cret") && !told.data.contains("s3cret"), "{cause:?}: {}", told.message);
+            assert!(
+                !told.message.contains("s3cret") && !told.data.contains("s3cret"),
+                "{cause:?}: {}",
+                told.message
+            );
             assert!(!told.message.is_empty());
             let data: Value = serde_json::from_str(&told.data).unwrap();
             let whole: Value = serde_json::from_str(&whole.data).unwrap();

@@ -116,16 +116,18 @@ fn run(config: BridgeConfig, ready: File) -> Result<(), Refused> {
             ProcessIdentity::of_self().map_err(|error| Unfit::of("looking at this process", error))?;
         Ok((prepared, runtime, identity))
     });
-    let (Prepared { home, name, log, lock, bridge_lock, listener, shared }, runtime, identity) = match prepared {
-        Ok(prepared) => prepared,
-        Err(Unfit { kind, message }) => return Err((Some(ready), kind, message)),
-    };
+    let (Prepared { home, name, log, lock, bridge_lock, listener, shared }, runtime, identity) =
+        match prepared {
+            Ok(prepared) => prepared,
+            Err(Unfit { kind, message }) => return Err((Some(ready), kind, message)),
+        };
     let (shared, taken) = match shared {
         Some(Ok(taken)) => (Some(Ok(taken.url.clone())), Some(taken)),
         Some(Err(why)) => (Some(Err(why)), None),
         None => (None, None),
     };
-    let host = BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock).sharing(shared);
+    let host =
+        BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock).sharing(shared);
     let served = serve_session(&config, &home, &name, host, listener, taken);
     let outcome = tokio::task::LocalSet::new().block_on(&runtime, served);
     // The lock B is the last thing to go: whoever waits for it finds nothing of us.
@@ -162,8 +164,8 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, Unfit> {
     use std::os::fd::AsRawFd;
     process::close_descriptors_from(3, &[config.lock_fd, ready.as_raw_fd()])
         .map_err(|error| Unfit::of("closing inherited files", error))?;
-    let lock =
-        process::adopt_descriptor(config.lock_fd).map_err(|error| Unfit::of("taking over the lock", error))?;
+    let lock = process::adopt_descriptor(config.lock_fd)
+        .map_err(|error| Unfit::of("taking over the lock", error))?;
     let name = SessionName::new(&config.session)
         .map_err(|error| Unfit::of("the session's name", io::Error::other(error)))?;
     let home = Home::resolved(config.home.clone(), config.runtime.clone());

@@ -156,7 +156,8 @@ impl Sessions {
                 role,
                 member: Member { stat: *stat, reason },
             };
-            let listens = owner.known.as_ref().is_some_and(|known| known.shared_at.is_some() && !has_server(known));
+            let listens =
+                owner.known.as_ref().is_some_and(|known| known.shared_at.is_some() && !has_server(known));
             let role = if listens { Role::Listener } else { Role::Bridge };
             counted.push(count(bridge, role, Reason::ChildOf(*bridge)));
             let server = owner.known.as_ref().and_then(|known| known.server_pid);

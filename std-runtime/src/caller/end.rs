@@ -101,7 +101,9 @@ impl Sessions {
         }
         // Its bridge may be about to end, or about to serve a call that reached it in time: what counts is what it is
         // afterwards.
-        if !all && !self.get(name).is_ok_and(|listed| listed.listener.is_some() && listed.bridge_pid.is_none()) {
+        if !all
+            && !self.get(name).is_ok_and(|listed| listed.listener.is_some() && listed.bridge_pid.is_none())
+        {
             self.bridge_ends(name, Instant::now() + ENDING, wait)?;
             if !self.is_to_go(name, all) {
                 return Ok(false);

@@ -431,7 +431,10 @@ pub(super) enum Difference {
 
 pub(super) fn difference(old: (&SessionRecord, &Credentials), new: &Pinned) -> Difference {
     let differing: Vec<Setting> = Setting::differing(&old.0.settings, &new.record.settings).collect();
-    if old.1 != &new.credentials || old.0.share != new.record.share || !differing.iter().all(|setting| setting.is_live()) {
+    if old.1 != &new.credentials
+        || old.0.share != new.record.share
+        || !differing.iter().all(|setting| setting.is_live())
+    {
         Difference::Start
     } else if differing.is_empty() {
         Difference::None

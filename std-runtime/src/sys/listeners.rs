@@ -22,7 +22,10 @@ pub(crate) fn holder(port: u16) -> Option<(u32, String)> {
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let pid = pids.find(|pid| holds(*pid, &sockets))?;
     let words = procfs::command_line(pid).unwrap_or_default();
-    let name = words.first().and_then(|word| Path::new(word).file_name()).map(|name| name.to_string_lossy().into_owned());
+    let name = words
+        .first()
+        .and_then(|word| Path::new(word).file_name())
+        .map(|name| name.to_string_lossy().into_owned());
     Some((pid, name.unwrap_or_else(|| "unknown".to_owned())))
 }
 
@@ -42,9 +45,9 @@ fn link(inode: &str) -> String {
 
 fn holds(pid: u32, sockets: &[String]) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    files.filter_map(|file| fs::read_link(file.path()).ok()).any(|to| {
-        to.to_str().is_some_and(|to| sockets.iter().any(|socket| socket == to))
-    })
+    files
+        .filter_map(|file| fs::read_link(file.path()).ok())
+        .any(|to| to.to_str().is_some_and(|to| sockets.iter().any(|socket| socket == to)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use drowse_runtime::caller::{
-    CallError, Connected, Environment, Launch, Launched, Reply, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
+    CallError, Connected, Environment, Launch, Launched, Reply, Request, Sessions, Wait, Wanted, WantedShare,
+    WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;

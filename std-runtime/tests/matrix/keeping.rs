@@ -9,7 +9,8 @@ use std::time::Duration;
 use drowse_core::era::Era;
 use drowse_core::lifecycle::PublicState;
 use drowse_runtime::caller::{
-    CallError, Environment, Launch, Launched, Listed, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
+    CallError, Environment, Launch, Launched, Listed, Request, Sessions, Wait, Wanted, WantedShare,
+    WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use drowse_runtime::caller::{
-    BRIDGE_COMMAND, BridgeProgram, Environment, Pin, Request, Sessions, Wait, Wanted, WantedShare, WantedTarget,
+    BRIDGE_COMMAND, BridgeProgram, Environment, Pin, Request, Sessions, Wait, Wanted, WantedShare,
+    WantedTarget,
 };
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::lock::Lock;

@@ -46,7 +46,8 @@ impl Client {
     #[track_caller]
     pub(crate) fn of(session: &Session<'_>) -> Self {
         let url = session.state().and_then(|state| state.shared_at).expect("it is shared");
-        let (authority, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
+        let (authority, path) =
+            url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
         Self { authority: authority.to_owned(), path: format!("/{path}"), token: None }
     }
 
@@ -58,7 +59,12 @@ impl Client {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    pub(crate) fn try_send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Response> {
+    pub(crate) fn try_send(
+        &self,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> io::Result<Response> {
         let mut stream = TcpStream::connect(&self.authority)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut head = format!(
@@ -86,7 +92,8 @@ impl Client {
 
     #[track_caller]
     pub(crate) fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Response {
-        self.try_send(method, headers, body).unwrap_or_else(|error| panic!("{method} {}: {error}", self.authority))
+        self.try_send(method, headers, body)
+            .unwrap_or_else(|error| panic!("{method} {}: {error}", self.authority))
     }
 
     /// A request of the modern era.

@@ -126,7 +126,10 @@ fn sharing_is_changed_and_taken_back() {
     connect(&["--proxy", "off"]).ok();
     assert!(elsewhere.try_send("GET", &[], "").is_err());
     let listed = session.listed();
-    assert!(listed["_drowse"].get("share").is_none() && listed["_drowse"].get("listener").is_none(), "{listed}");
+    assert!(
+        listed["_drowse"].get("share").is_none() && listed["_drowse"].get("listener").is_none(),
+        "{listed}"
+    );
     let failed = connect(&["--proxy-bearer-token", "u"]).fails(1);
     assert!(failed["error"].as_str().unwrap().contains("give --proxy"), "{failed}");
 }

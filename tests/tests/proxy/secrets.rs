@@ -19,7 +19,8 @@ fn nobody_comes_in_without_the_token() {
     session.wait_until(|state| state.state == State::Idle && state.ended);
     let client = Client::of(&session);
     let call = json!({"name": "pid", "arguments": {}});
-    let wrong = [client.clone(), client.with_token(""), client.with_token("x"), client.with_token(&TOKEN[1..])];
+    let wrong =
+        [client.clone(), client.with_token(""), client.with_token("x"), client.with_token(&TOKEN[1..])];
     let longer = client.with_token(&format!("{TOKEN}x"));
     for stranger in wrong.iter().chain([&longer]) {
         let refused = stranger.ask("tools/call", call.clone());
@@ -37,7 +38,9 @@ fn nobody_comes_in_without_the_token() {
         let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains(TOKEN), "{file}");
     }
-    for entry in fs::read_dir(home.files().session(&drowse_runtime::home::SessionName::new("s").unwrap())).unwrap() {
+    for entry in
+        fs::read_dir(home.files().session(&drowse_runtime::home::SessionName::new("s").unwrap())).unwrap()
+    {
         let path = entry.unwrap().path();
         let text = fs::read(&path).unwrap_or_default();
         let has = String::from_utf8_lossy(&text).contains(TOKEN);
@@ -61,7 +64,9 @@ fn a_token_stands_in_a_file_or_a_variable_and_an_empty_one_lets_nobody_in() {
     assert_eq!(Client::of(&session).ask("tools/list", json!({})).status, 401);
     let words = |token: &str| {
         let mut words: Vec<String> =
-            ["connect", "@v", "--json", "--proxy", "0", "--proxy-bearer-token", token, "--"].map(ToOwned::to_owned).to_vec();
+            ["connect", "@v", "--json", "--proxy", "0", "--proxy-bearer-token", token, "--"]
+                .map(ToOwned::to_owned)
+                .to_vec();
         words.extend(home.session("@v").server(&[]));
         words
     };
@@ -125,7 +130,21 @@ fn what_a_server_is_run_with_and_its_last_words_stay_with_its_owner() {
         session.server(&["--era", "modern"]).join(" ")
     );
     let key = format!("KEY={SECRET}");
-    let words = ["connect", "@s", "--json", "--proxy", "0", "--env", &key, "--idle-timeout", "1", "--", "sh", "-c", &script];
+    let words = [
+        "connect",
+        "@s",
+        "--json",
+        "--proxy",
+        "0",
+        "--env",
+        &key,
+        "--idle-timeout",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
     home.run(words).ok();
     let client = Client::of(&session);
     session.wait_until(|state| state.state == State::Idle && state.ended);

@@ -44,7 +44,10 @@ fn the_listener_stays_and_the_next_call_wakes_the_server() {
         // What needs no server is answered without it.
         let starts = session.starts();
         let tools = client.ask("tools/list", json!({})).json();
-        assert!(tools["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "pid"), "{tools}");
+        assert!(
+            tools["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "pid"),
+            "{tools}"
+        );
         assert_eq!(tools["result"]["resultType"], "complete");
         for method in ["prompts/list", "resources/list", "resources/templates/list", "server/discover"] {
             let answer = client.ask(method, json!({})).json();
@@ -53,7 +56,10 @@ fn the_listener_stays_and_the_next_call_wakes_the_server() {
         let stale = client.ask("tools/list", json!({"cursor": "2"})).json();
         assert_eq!(stale["error"]["code"], -32602, "{stale}");
         let unknown = client.ask("drowse/status", json!({})).json();
-        assert_eq!(unknown["error"]["code"], -32601, "what is drowse's own is not for its clients: {unknown}");
+        assert_eq!(
+            unknown["error"]["code"], -32601,
+            "what is drowse's own is not for its clients: {unknown}"
+        );
         assert_eq!((session.starts(), session.state().unwrap().state), (starts, State::Idle));
         // A call wakes it, in the same bridge.
         assert_ne!(client.call("pid", json!({})), first);
@@ -86,16 +92,22 @@ fn many_clients_at_once_wake_one_server() {
 fn an_open_session_of_a_client_keeps_the_server_awake() {
     let home = Home::new();
     let session = home.connect("@s", &["--proxy", "0", "--idle-timeout", "1000"], &["--era", "modern"]);
-    let said = home.run(["connect", "@s", "--proxy", "0", "--"].map(ToOwned::to_owned).into_iter().chain(
-        session.server(&["--era", "modern"]),
-    ));
+    let said = home.run(
+        ["connect", "@s", "--proxy", "0", "--"]
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .chain(session.server(&["--era", "modern"])),
+    );
     assert!(said.err.contains("keep @s awake"), "{}", said.err);
     let client = Client::of(&session);
     assert!(session.deadline().is_some());
     let (one, other) = (client.open(), client.open());
     assert_eq!(session.deadline(), None);
     assert_eq!(session.status()["deferredBy"], json!(["2 open sessions of clients on its port"]));
-    assert_eq!(one.ask("tools/call", json!({"name": "echo", "arguments": {"text": "x"}}))["result"]["content"][0]["text"], "x");
+    assert_eq!(
+        one.ask("tools/call", json!({"name": "echo", "arguments": {"text": "x"}}))["result"]["content"][0]["text"],
+        "x"
+    );
     one.delete();
     assert_eq!(one.status(), 404);
     assert_eq!(session.status()["deferredBy"], json!(["an open session of a client on its port"]));
