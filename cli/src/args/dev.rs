@@ -29,6 +29,7 @@ pub(crate) struct Dev {
     pub(crate) drain: Duration,
     pub(crate) discovery_wait: Duration,
     pub(crate) replay_safe: bool,
+    pub(crate) sampling: bool,
     pub(crate) backend_url: Option<String>,
     pub(crate) http: Option<Http>,
 }
@@ -75,6 +76,7 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Dev, Failure> {
         drain: period("drain", DRAIN_SECS)?,
         discovery_wait: period("discovery-wait", DISCOVERY_SECS)?,
         replay_safe: matches.get_flag("replay-safe"),
+        sampling: matches.get_flag("sampling"),
         backend_url: matches.get_one::<String>("backend-url").cloned(),
         http: http(matches)?,
     })

@@ -40,6 +40,7 @@ pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
         drain: wanted.drain,
         discovery_wait: wanted.discovery_wait,
         replay_safe: wanted.replay_safe,
+        sampling: wanted.sampling,
         backend_url: wanted.backend_url,
         http,
         timeout: drowse_core::time::Duration::from_secs(seconds),

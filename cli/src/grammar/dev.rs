@@ -35,6 +35,11 @@ pub(super) fn build(command: Command) -> Command {
             "Put calls again that a restart ended, if their tools only read or are idempotent",
         ))
         .arg(value("backend-url", None, "URL", "Where the command serves, if it is an HTTP server"))
+        .arg(switch(
+            "sampling",
+            None,
+            "Let a server of 2025 ask for sampling too; clients that have none refuse",
+        ))
         .arg(value("http", None, "[HOST:]PORT", "Serve clients over HTTP, not on stdin and stdout (port 0: any)"))
         .arg(value("http-path", None, "PATH", "HTTP: the path of the endpoint (/mcp by default)"))
         .arg(value(

@@ -77,6 +77,8 @@ pub struct Options {
     pub discovery_wait: Duration,
     /// Calls that may run twice, by the annotations of their tools, are put again where a restart ended them.
     pub replay_safe: bool,
+    /// A legacy server is told that it may ask for sampling.
+    pub sampling: bool,
     /// What a request may take without an answer or progress.
     pub timeout: Duration,
     /// Where the server serves, if it does so over HTTP and not on its standard streams.
@@ -256,7 +258,13 @@ fn hub_config(options: &Options) -> HubConfig {
         revision: None,
         syncs: Vec::new(),
         // Fixed before the client says what it can do; drowse declines for one that cannot.
-        capabilities: ClientCapabilities { form: true, url: true, ..ClientCapabilities::default() },
+        capabilities: ClientCapabilities {
+            form: true,
+            url: true,
+            sampling: options.sampling,
+            sampling_tools: options.sampling,
+            ..ClientCapabilities::default()
+        },
         roots: Vec::new(),
         expired: false,
         identity: "dev".to_owned(),

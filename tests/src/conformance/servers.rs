@@ -160,8 +160,10 @@ fn run_pairing(options: &Options, pairing: Pairing) -> Result<Vec<Row>, String> 
     let words = subject::everything(&options.node, &options.server, pairing.server)?;
     let subject = Subject::front(&words, pairing.over_http)?;
     let exceptions = pairing.exceptions();
-    let rows = run_each(options, &subject, &pairing.name(), pairing.client, &exceptions)?;
-    subject.end()?;
+    let mut rows = run_each(options, &subject, &pairing.name(), pairing.client, &exceptions)?;
+    if let Err(why) = subject.end() {
+        rows.push(Row { words: format!("{}: {why}", pairing.name()), good: false });
+    }
     Ok(rows)
 }
 

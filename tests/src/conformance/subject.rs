@@ -56,7 +56,7 @@ impl Subject {
     /// If it does not start.
     pub fn front(words: &[String], over_http: bool) -> Result<Self, String> {
         let home = Home::new();
-        let mut all: Vec<String> = ["dev", "--http", "127.0.0.1:0"].map(String::from).into();
+        let mut all: Vec<String> = ["dev", "--http", "127.0.0.1:0", "--sampling"].map(String::from).into();
         let mut server = words.to_vec();
         if over_http {
             let port = free_port().map_err(|error| format!("no free port: {error}"))?.to_string();
@@ -66,7 +66,9 @@ impl Subject {
         all.push("--".to_owned());
         all.extend(server);
         let (process, url) = Process::start(home.command(all))?;
-        Ok(Self { url, process: Some(process), home: Some(home) })
+        let subject = Self { url, process: Some(process), home: Some(home) };
+        wake(&subject.url).map_err(|error| format!("it does not answer: {error}\n{}", subject.said()))?;
+        Ok(subject)
     }
 
     /// What answers everything with the same result: against it no scenario may pass.
@@ -179,6 +181,25 @@ fn address_in(line: &str) -> Option<String> {
     let rest = &line[from..];
     let end = rest.find(|c: char| c.is_whitespace() || c.is_control() || "\"'<>,".contains(c));
     Some(rest[..end.unwrap_or(rest.len())].to_owned())
+}
+
+/// Has the server behind it started, and waits for that: scenarios wait ten seconds at most, a busy machine longer.
+fn wake(url: &str) -> io::Result<()> {
+    const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap_or((url, ""));
+    let mut connection = TcpStream::connect(host)?;
+    connection.set_read_timeout(Some(LIMIT))?;
+    write!(
+        connection,
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/list\r\nContent-Length: {}\r\n\r\n{BODY}",
+        BODY.len()
+    )?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    let status = answer.lines().next().unwrap_or_default();
+    if status.contains(" 200 ") { Ok(()) } else { Err(io::Error::other(answer)) }
 }
 
 /// A port that nobody had just now.
