@@ -41,8 +41,8 @@ pub fn begin(run: fn() -> u8) -> ! {
 /// A standard stream that is closed would be the number of the next file that is opened, and be written to as such.
 fn open_standard_streams() {
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: they are only looked at, and one that is not open is reported as that.
     let mut streams = [0, 1, 2].map(|number| {
+        // SAFETY: it is only looked at, and one that is not open is reported as that.
         let stream = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
         PollFd::from_borrowed_fd(stream, PollFlags::empty())
     });
