@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn what_went_along_to_a_silent_bridge_is_taken_back() {
         let past = Wait { deadline: Some(Instant::now()), interrupt: None };
-        let (interrupt, mut raise) = std::io::pipe().unwrap();
+        let (interrupt, mut raise) = io::pipe().unwrap();
         raise.write_all(b"x").unwrap();
         let interrupted = Wait { deadline: None, interrupt: Some(interrupt.as_fd()) };
         for wait in [Wait::default(), past, interrupted] {
