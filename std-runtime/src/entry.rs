@@ -42,7 +42,7 @@ pub fn begin(run: fn() -> u8) -> ! {
 fn open_standard_streams() {
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut streams = [0, 1, 2].map(|number| {
-        // SAFETY: they are only looked at, and one that is not open is reported as that.
+        // SAFETY: it is only looked at, and one that is not open is reported as that.
         let stream = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
         PollFd::from_borrowed_fd(stream, PollFlags::empty())
     });

@@ -36,6 +36,9 @@ fn main() {
     bench.http();
 }
 
+/// A bridge stays ready for the next caller for a second, and is at rest after that.
+const AT_REST: Duration = Duration::from_secs(3);
+
 struct Bench {
     drowse: PathBuf,
     empty: PathBuf,
@@ -218,9 +221,11 @@ impl Bench {
         for (index, name) in names.iter().enumerate() {
             self.run(&["connect", &format!("@{name}"), "--", &fixture]);
             if index == 0 {
+                thread::sleep(AT_REST);
                 alone = self.pss(name);
             }
         }
+        thread::sleep(AT_REST);
         let all: u64 = names.iter().map(|name| self.pss(name)).sum();
         println!(
             "idle bridge, PSS          {:>6.2} MiB   each of 50    {:.2} MiB",
@@ -234,7 +239,7 @@ impl Bench {
         let seconds = self.idle_seconds();
         self.connect("still", &["--idle-timeout", "3600"]);
         // What the start leaves to be done is not idleness.
-        thread::sleep(Duration::from_secs(1));
+        thread::sleep(AT_REST);
         let before = self.activity("still");
         thread::sleep(Duration::from_secs(seconds));
         let after = self.activity("still");
