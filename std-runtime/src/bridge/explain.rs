@@ -337,7 +337,7 @@ mod tests {
             retry_at_ms: Some(5),
             limit: 1 << 20,
             detail: Some("https://h/mcp?key=s3cret"),
-            dev: false,
+            ..Circumstances::default()
         };
         for cause in Cause::ALL {
             let whole = failure(Failure { cause, ran: Ran::No }, &around);
