@@ -26,12 +26,14 @@ use crate::target::{self, Target};
 use crate::text::shell_quoted;
 
 mod connect;
+mod dev;
 mod grep;
 mod life;
 mod settings;
 mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
+pub(crate) use dev::Dev;
 pub(crate) use grep::Grep;
 pub(crate) use settings::Config;
 pub(crate) use tasks::{TaskMode, Tasks};
@@ -159,6 +161,7 @@ pub(crate) enum Command {
     Doctor {
         dry_run: bool,
     },
+    Dev(Box<Dev>),
     Demo,
     DemoServer,
     /// `completions`: a script for stdout.
@@ -570,6 +573,7 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         }
         "top" => Ok(Command::Top { once: matches.get_flag("once") }),
         "doctor" => Ok(Command::Doctor { dry_run: matches.get_flag("dry-run") }),
+        "dev" => dev::read(matches).map(|dev| Command::Dev(Box::new(dev))),
         "demo" => Ok(Command::Demo),
         "demo-server" => Ok(Command::DemoServer),
         "help" => match matches.get_one::<String>("command") {

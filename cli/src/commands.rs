@@ -6,6 +6,7 @@ mod catalogue;
 mod complete;
 mod connect;
 mod demo;
+mod dev;
 mod doctor;
 mod grep;
 mod import;
@@ -165,6 +166,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Timeline { session, since, output } => {
             life::timeline(context, &session, since, output.as_deref())
         }
+        Command::Dev(wanted) => dev::dev(context, *wanted),
         Command::Demo => demo::demo(context),
         Command::DemoServer => serve::demo_server(),
         Command::Completions(shell) => context.output.verbatim(shell.script()).map(|()| Status::Done),

@@ -8,13 +8,14 @@ use clap::{Arg, ArgAction, Command};
 use drowse_runtime::suggest::nearest;
 
 mod details;
+mod dev;
 pub(crate) mod man;
 pub(crate) mod topics;
 
 use details::{
-    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, DOCTOR_DETAILS,
-    GREP_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, PS_DETAILS, SET_DETAILS, SHELL_DETAILS,
-    STATS_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS, TIMELINE_DETAILS, TOP_DETAILS,
+    CALL_DETAILS, COMPLETE_DETAILS, COMPLETIONS_DETAILS, CONFIG_DETAILS, CONNECT_DETAILS, DEV_DETAILS,
+    DOCTOR_DETAILS, GREP_DETAILS, IMPORT_DETAILS, LEVEL_DETAILS, PROMPT_DETAILS, PS_DETAILS, SET_DETAILS,
+    SHELL_DETAILS, STATS_DETAILS, SUBSCRIBE_DETAILS, TASK_DETAILS, TIMELINE_DETAILS, TOP_DETAILS,
 };
 
 /// One verb of the command line.
@@ -390,6 +391,14 @@ pub(crate) const VERBS: &[Verb] = &[
         build: |command| command.arg(setting_words("get, set, unset or path; nothing: show them all")),
     },
     Verb {
+        name: "dev",
+        session: Session::None,
+        about: "Serve a server that you are writing, and keep its clients while it is built and restarted",
+        usage: "[flags] -- <command>…",
+        details: DEV_DETAILS,
+        build: dev::build,
+    },
+    Verb {
         name: "demo",
         session: Session::None,
         about: "Watch a real session connect, fall asleep and wake, on a built-in server",
@@ -486,7 +495,7 @@ const VALUE_FLAGS: &[&str] = &[
 ];
 
 /// Words that users of other releases may type, and that come later.
-const LATER_VERBS: &[&str] = &["login", "logout", "serve", "dev", "enable", "disable"];
+const LATER_VERBS: &[&str] = &["login", "logout", "serve", "enable", "disable"];
 
 /// Flags that come later, likewise.
 const LATER_FLAGS: &[&str] = &["--profile", "--no-profile", "--proxy-bearer-token"];

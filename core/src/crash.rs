@@ -12,16 +12,22 @@ pub const LIMIT: usize = 5;
 /// Crashes older than this are forgotten, and an open breaker closes after it.
 pub const WINDOW: Duration = Duration::from_secs(30);
 const FIRST_DELAY: Duration = Duration::from_millis(250);
+/// See [`CrashLog::record_failed_start`].
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The recent crashes of one server, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CrashLog(Vec<Instant, LIMIT>);
+pub struct CrashLog {
+    times: Vec<Instant, LIMIT>,
+    /// The last one was a start that failed, and is not to be tried again at once.
+    pauses: bool,
+}
 
 impl CrashLog {
     /// No crashes.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { times: Vec::new(), pauses: false }
     }
 
     /// The crashes that a record kept, oldest first; of more than [`LIMIT`] the last ones.
@@ -37,41 +43,51 @@ impl CrashLog {
     /// The crashes, oldest first.
     #[must_use]
     pub fn times(&self) -> &[Instant] {
-        &self.0
+        &self.times
     }
 
     /// The server crashed at `now`.
     pub fn record(&mut self, now: Instant) {
-        self.0.retain(|at| *at <= now && now.since(*at) < WINDOW);
-        if self.0.is_full() {
+        self.pauses = false;
+        self.times.retain(|at| *at <= now && now.since(*at) < WINDOW);
+        if self.times.is_full() {
             let mut oldest = true;
-            self.0.retain(|_| !core::mem::take(&mut oldest));
+            self.times.retain(|_| !core::mem::take(&mut oldest));
         }
         // There is room: one was taken out if it was full.
-        let _ = self.0.push(now);
+        let _ = self.times.push(now);
+    }
+
+    /// The server could not be started at `now`, and even the first such failure is to cost a wait.
+    pub fn record_failed_start(&mut self, now: Instant) {
+        self.record(now);
+        self.pauses = true;
     }
 
     /// The server proved that it works.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.times.clear();
+        self.pauses = false;
     }
 
     /// Whether the breaker is open: so many crashes that only time helps.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.0.is_full()
+        self.times.is_full()
     }
 
     /// When the server may be started again; `None` is at once. The first crash costs no wait, further ones 250 ms,
     /// 500 ms and 1 s, the breaker [`WINDOW`].
     #[must_use]
     pub fn retry_at(&self) -> Option<Instant> {
-        let last = *self.0.last()?;
-        match self.0.len() {
-            0 | 1 => None,
-            n if n >= LIMIT => Some(last.after(WINDOW)),
-            n => Some(last.after(FIRST_DELAY.saturating_mul(1 << (n - 2)))),
-        }
+        let last = *self.times.last()?;
+        let delay = match self.times.len() {
+            0 | 1 => Duration::ZERO,
+            n if n >= LIMIT => WINDOW,
+            n => FIRST_DELAY.saturating_mul(1 << (n - 2)),
+        };
+        let delay = if self.pauses { delay.max(PAUSE) } else { delay };
+        (!delay.is_zero()).then(|| last.after(delay))
     }
 
     /// Whether the server may be started at `now`. A wait longer than any back-off means that the clock was set back

@@ -26,6 +26,7 @@ pub mod activity;
 pub mod caching;
 pub mod capabilities;
 pub mod crash;
+pub mod dev;
 pub mod envelope;
 pub mod era;
 pub mod framing;

@@ -43,8 +43,11 @@ pub struct Config {
     pub auto_restart: bool,
     /// An expired session is not replaced by a fresh one: only a restart helps.
     pub fail_on_expiry: bool,
-    /// The machine outlives its server's sleep; otherwise it asks to be retired.
+    /// The machine outlives its server's sleep, until it is closed; otherwise it asks to be retired.
     pub resident: bool,
+    /// A server that is being written: each of its crashes counts, also where it had served before, and a start that failed
+    /// is not tried again at once.
+    pub in_the_making: bool,
 }
 
 impl Default for Config {
@@ -56,6 +59,7 @@ impl Default for Config {
             auto_restart: false,
             fail_on_expiry: false,
             resident: false,
+            in_the_making: false,
         }
     }
 }
@@ -217,6 +221,12 @@ impl Lifecycle {
         matches!(self.state, State::Starting { step: Start::Negotiate, .. })
     }
 
+    /// Whether it is on its way to be ready, or will be: a start that was put once more counts.
+    #[must_use]
+    pub const fn is_starting(&self) -> bool {
+        matches!(self.state, State::Starting { .. } | State::Stopping { then: Then::Again { .. }, .. })
+    }
+
     /// Whether the process is being ended; only then the end of its tree is of interest.
     #[must_use]
     pub const fn is_stopping(&self) -> bool {
@@ -326,7 +336,9 @@ impl Lifecycle {
         self.in_flight = self.in_flight.saturating_sub(1);
         if served {
             self.served = true;
-            self.crashes.clear();
+            if !self.config.in_the_making {
+                self.crashes.clear();
+            }
         }
         if self.in_flight == 0 {
             self.quiet_since = now;
@@ -350,6 +362,31 @@ impl Lifecycle {
     pub fn wake(&mut self, now: Instant) {
         self.rouse(now);
         self.wanted = self.is_stopping();
+    }
+
+    /// Somebody wants a fresh server whatever there was: the one that runs is ended, and earlier crashes count no more.
+    pub fn restart(&mut self, now: Instant) {
+        self.forgive();
+        if self.unavailable(now).is_some_and(|why| why == Unavailable::ShuttingDown) {
+            return;
+        }
+        let then = Then::Rest(Rest::Idle);
+        match self.state {
+            State::Dormant | State::Resting(_) => self.start(false),
+            State::Starting { step: Start::Persist, .. } => {}
+            State::Starting { .. } => {
+                self.state = State::Stopping { step: Stop::Kill { told: false }, then };
+                self.change();
+            }
+            State::Live | State::Silent => self.stop(then),
+            State::Stopping { .. } => {}
+        }
+        self.wanted = self.is_stopping();
+    }
+
+    /// Earlier crashes say nothing of what would be started now.
+    pub fn forgive(&mut self) {
+        self.crashes.clear();
     }
 
     /// The machine was suspended for that long, and the clock stood still. Nobody used the server meanwhile, so that its
@@ -401,7 +438,7 @@ impl Lifecycle {
     pub fn handle_spawn_failed(&mut self, now: Instant) {
         match self.state {
             State::Starting { .. } => {
-                self.crashes.record(now);
+                self.start_failed(now);
                 self.rest(Rest::Crashed);
             }
             // Closed before the answer came: there is nothing to stop.
@@ -443,7 +480,7 @@ impl Lifecycle {
         if let State::Starting { step: Start::Negotiate, background } = self.state {
             let again = again && !self.straight;
             if !again {
-                self.crashes.record(now);
+                self.start_failed(now);
             }
             let then = if again { Then::Again { background } } else { Then::Rest(Rest::Crashed) };
             self.state = State::Stopping { step: Stop::Kill { told: false }, then };
@@ -530,7 +567,8 @@ impl Lifecycle {
             Then::Rest(rest) => rest,
             Then::Lost { quiet, exit } => outcome(quiet, exit),
         };
-        if matches!(then, Then::Lost { .. }) && rest == Rest::Crashed && !self.served {
+        let counts = !self.served || self.config.in_the_making;
+        if matches!(then, Then::Lost { .. }) && rest == Rest::Crashed && counts {
             self.crashes.record(now);
         }
         let wanted = waiting || self.wanted;
@@ -636,7 +674,7 @@ impl Lifecycle {
             State::Resting(rest)
                 if self.in_flight == 0
                     && !self.retired
-                    && !self.config.resident
+                    && (!self.config.resident || *rest == Rest::Closed)
                     && self.saved == self.made
                     && !(self.config.auto_restart
                         && !self.leaving
@@ -669,6 +707,14 @@ impl Lifecycle {
                 self.change();
             }
             _ => {}
+        }
+    }
+
+    fn start_failed(&mut self, now: Instant) {
+        if self.config.in_the_making {
+            self.crashes.record_failed_start(now);
+        } else {
+            self.crashes.record(now);
         }
     }
 

@@ -115,11 +115,15 @@ pub enum Cause {
     ConnectionLost,
     /// The server answered with a status of HTTP that is no answer.
     Refused,
+    /// The server was restarted on purpose.
+    Restarted,
+    /// The server is still being started, and the request does not wait any longer.
+    NotReady,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::TimedOut,
         Self::Cancelled,
         Self::ServerLost,
@@ -135,6 +139,8 @@ impl Cause {
         Self::Unreachable,
         Self::ConnectionLost,
         Self::Refused,
+        Self::Restarted,
+        Self::NotReady,
     ];
 
     /// The stable word for it (`kind`) in errors.
@@ -155,6 +161,8 @@ impl Cause {
             Self::Unkillable => "unkillable",
             Self::Unreachable | Self::ConnectionLost => "network",
             Self::Refused => "http",
+            Self::Restarted => "restarted",
+            Self::NotReady => "not-ready",
         }
     }
 }
@@ -211,6 +219,8 @@ struct Request {
     arrived: Instant,
     /// Drowse asks for itself.
     own: bool,
+    /// Whoever asks says that it may run twice.
+    repeatable: bool,
 }
 
 /// What is known of a request that was taken back.
@@ -230,7 +240,7 @@ impl Request {
     }
 
     const fn may_be_put_again(&self) -> bool {
-        self.method.only_reads() && !self.reissued && !self.held
+        (self.repeatable || self.method.only_reads()) && !self.reissued && !self.held
     }
 
     /// What is to be said of it when it fails while it is queued.
@@ -255,13 +265,28 @@ pub struct Link<S> {
     next_deadline: Option<Instant>,
     /// The request that was taken back last.
     released: Option<Released>,
+    /// How long a request waits for a server that is not ready; unset: as long as that takes.
+    patience: Option<Duration>,
+    /// There are requests that wait, and it is not said how long.
+    unbounded: bool,
+    /// Why what was sent fails when the link is lost.
+    lost_as: Cause,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// Takes the storage; at most 65,535 slots of it are used.
     #[must_use]
     pub fn new(slots: S) -> Self {
-        Self { slots: Slots::new(slots), arrivals: 0, ready: false, next_deadline: None, released: None }
+        Self {
+            slots: Slots::new(slots),
+            arrivals: 0,
+            ready: false,
+            next_deadline: None,
+            released: None,
+            patience: None,
+            unbounded: false,
+            lost_as: Cause::ServerLost,
+        }
     }
 
     /// How many requests are under way.
@@ -294,11 +319,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// If every slot is in use.
     pub fn submit(&mut self, now: Instant, method: Method, allowance: Allowance) -> Result<Key, Full> {
         let ready = self.ready;
+        let limit = match ready {
+            true => Some(allowance.quiet.min(allowance.total)),
+            false => self.patience,
+        };
         let request = Request {
             method,
             stage: Stage::Queued,
             allowance,
-            deadline: ready.then(|| now.after(allowance.quiet.min(allowance.total))),
+            deadline: limit.map(|limit| now.after(limit)),
             latest: ready.then(|| now.after(allowance.total)),
             reissued: false,
             sent_back: false,
@@ -306,6 +335,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
             order: self.arrivals,
             arrived: now,
             own: false,
+            repeatable: false,
         };
         let key = self.slots.insert(request).ok_or(Full)?;
         self.arrivals = self.arrivals.wrapping_add(1);
@@ -321,6 +351,42 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         }
     }
 
+    /// A request may run twice.
+    pub(crate) fn mark_repeatable(&mut self, key: Key) {
+        if let Some(request) = self.slots.get_mut(key) {
+            request.repeatable = true;
+        }
+    }
+
+    /// How long requests wait for a server that is not ready.
+    pub(crate) const fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
+    }
+
+    /// What was sent and is lost next is lost for that reason.
+    pub(crate) const fn set_lost_as(&mut self, cause: Cause) {
+        self.lost_as = cause;
+    }
+
+    /// Whether the server has something to answer.
+    pub(crate) fn is_busy(&mut self) -> bool {
+        self.slots.iter_mut().any(|request| matches!(request.stage, Stage::Writing | Stage::Sent))
+    }
+
+    /// From now on those wait that were left without a limit when the server was lost.
+    pub(crate) fn bound_waiting(&mut self, now: Instant) {
+        if !core::mem::take(&mut self.unbounded) || self.ready {
+            return;
+        }
+        let Some(deadline) = self.patience.map(|patience| now.after(patience)) else { return };
+        for request in self.slots.iter_mut() {
+            if request.stage == Stage::Queued && request.deadline.is_none() {
+                request.deadline = Some(deadline);
+            }
+        }
+        self.await_deadline(Some(deadline));
+    }
+
     /// What is known of the request that was taken back last; once.
     pub(crate) const fn take_released(&mut self) -> Option<Released> {
         self.released.take()
@@ -329,6 +395,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     /// The server is ready: what waited may be sent, and its clocks start.
     pub fn handle_ready(&mut self, now: Instant) {
         self.ready = true;
+        self.lost_as = Cause::ServerLost;
         let mut earliest: Option<Instant> = None;
         for request in self.slots.iter_mut().filter(|request| request.stage == Stage::Queued) {
             let deadline = now.after(request.allowance.quiet.min(request.allowance.total));
@@ -450,7 +517,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
                     self.requeue(key);
                 }
                 Stage::Sent => {
-                    self.fail(key, Failure { cause: Cause::ServerLost, ran: Ran::Unknown }, false);
+                    self.fail(key, Failure { cause: self.lost_as, ran: Ran::Unknown }, false);
                 }
                 Stage::Writing => self.requeue(key),
                 Stage::Queued => self.stop_clock(key),
@@ -580,7 +647,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
                 continue;
             }
             if now >= deadline {
-                self.end_early(key, Cause::TimedOut);
+                let waits = !self.ready && request.stage == Stage::Queued;
+                self.end_early(key, if waits { Cause::NotReady } else { Cause::TimedOut });
             } else {
                 earliest = Some(earliest.map_or(deadline, |at| at.min(deadline)));
             }
@@ -624,6 +692,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
     }
 
     fn stop_clock(&mut self, key: Key) {
+        self.unbounded = true;
         if let Some(request) = self.slots.get_mut(key) {
             request.deadline = None;
             request.latest = None;

@@ -249,6 +249,8 @@ pub struct Relay<R> {
     /// A server was ready before.
     again: bool,
     offers: Offers,
+    /// The lists whose changes drowse announces whatever the server does.
+    announced: Lists,
     current: Option<Stream>,
     next: Option<Stream>,
     older: Option<Older>,
@@ -284,6 +286,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             era: None,
             again: false,
             offers: Offers::UNKNOWN,
+            announced: Lists::NONE,
             current: None,
             next: None,
             older: None,
@@ -304,6 +307,17 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     /// Changes how long an answer may take, for those that are asked for from now on.
     pub const fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// Drowse itself announces changes of all lists: after a restart, and when a server is there at last that somebody was
+    /// answered without.
+    pub const fn announce(&mut self) {
+        self.announced = Lists::ALL;
+    }
+
+    /// Somebody was told of lists without the server, so that it is news when that is there.
+    pub const fn expect_news(&mut self) {
+        self.again = true;
     }
 
     /// How many slots are in use.
@@ -545,11 +559,11 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         } else if matches!(client.stage, Stage::Asking | Stage::Live) && client.pending == 0 {
             if let Some((why, uri)) = client.refused
                 && client.held == 0
-                && client.lists.and(self.offers.lists).is_empty()
+                && client.lists.and(self.offers.lists.or(self.announced)).is_empty()
             {
                 end = Some(End::Refused { why, uri });
             } else if !acknowledged {
-                let lists = client.lists.and(self.offers.lists);
+                let lists = client.lists.and(self.offers.lists.or(self.announced));
                 if let Some(client) = self.slots.client(index) {
                     client.stage = Stage::Live;
                     client.lists = lists;

@@ -31,6 +31,7 @@ use crate::tally::{Ending, Tally};
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod counting;
+mod dev;
 mod exchange;
 mod gathering;
 mod kept;
@@ -150,6 +151,8 @@ pub struct Server<S, R = [relay::Slot; 0]> {
     gone_by: Option<Instant>,
     /// The server's input takes more: requests that it does not take stay queued.
     writable: bool,
+    /// It is going to be replaced: nothing more is sent to it.
+    holds: bool,
     /// How much of the server's log is wanted, and whether the one that runs has still to be told.
     level: Option<Level>,
     untold_level: bool,
@@ -208,6 +211,7 @@ where
             connect_by: None,
             gone_by: None,
             writable: true,
+            holds: false,
             level: None,
             untold_level: false,
             http: Http::default(),
@@ -788,6 +792,7 @@ where
             return Some(Action::Listen);
         }
         while self.writable
+            && !self.holds
             && let Some((key, wire, method)) = self.link.poll_send()
         {
             if method == Method::Listen && self.relay.handle_turn(key) {
@@ -969,6 +974,7 @@ where
                 self.link.handle_lost();
             }
         }
+        self.link.bound_waiting(self.now);
         self.defer_for_listeners();
         self.tally.see(self.now, self.lifecycle.public_state());
     }

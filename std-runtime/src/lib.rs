@@ -7,6 +7,7 @@ pub mod caller;
 pub mod config;
 pub mod credential;
 pub mod defaults;
+pub mod dev;
 pub mod expand;
 mod fault;
 pub mod home;

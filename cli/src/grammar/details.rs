@@ -32,6 +32,11 @@ With --json, here as everywhere: the result alone on stdout. On stderr a JSON do
 what else there is to know (kind session-renewed: the server had ended the session, and what it kept is gone), and, \
 last, {\"error\", \"code\", \"kind\", \"ran\"?} if the command failed.";
 
+pub(super) const DEV_DETAILS: &str = "\
+Standard input and output are the client's connection, of either era of the protocol; put this line into the client's \
+configuration in place of the server's own. The server starts with the first request that needs it. Everything ends with \
+the connection, and with Ctrl-C.";
+
 pub(super) const CALL_DETAILS: &str = "\
 Arguments:
   key:=json     a number, boolean, null, array, object or string; what is not JSON is a string.

@@ -57,6 +57,7 @@ impl Config {
             auto_restart: kept.auto_restart,
             fail_on_expiry: kept.fail_on_expiry,
             resident: self.lifecycle.resident,
+            in_the_making: self.lifecycle.in_the_making,
         };
         self.limits.connect = kept.connect;
         self.allowance = kept.allowance;

@@ -13,7 +13,7 @@ use crate::fault;
 use crate::home::{Home, SessionName};
 use crate::life::{self, Line};
 use crate::log::SessionLog;
-use crate::process::{self, Launch, ProcessIdentity, TreeControl};
+use crate::process::{self, Launch, ProcessIdentity, Tree, TreeControl};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
 use crate::snapshot::{self, Snapshot};
 use crate::sys;
@@ -163,12 +163,7 @@ impl Host for BridgeHost {
         }
         let tree = process::launch(&self.launch).map_err(|error| error.to_string())?;
         fault::point("B4");
-        Ok(Backend::Process(Process {
-            input: Box::new(tree.stdin),
-            output: Box::new(tree.stdout),
-            errors: Some(Box::new(tree.stderr)),
-            control: Rc::new(Processes(tree.control)),
-        }))
+        Ok(Backend::Process(Process::of(tree)))
     }
 
     fn server_errors(&mut self, bytes: &[u8]) {
@@ -235,6 +230,18 @@ impl Host for BridgeHost {
 /// which may have been set since the bridge was started, and goes on while the machine is suspended.
 const fn time_of_day(at: u64, ours: u64, now: u64) -> u64 {
     if at >= ours { now.saturating_add(at - ours) } else { now.saturating_sub(ours - at) }
+}
+
+impl Process {
+    /// A tree of ours.
+    pub(crate) fn of(tree: Tree) -> Self {
+        Self {
+            input: Box::new(tree.stdin),
+            output: Box::new(tree.stdout),
+            errors: Some(Box::new(tree.stderr)),
+            control: Rc::new(Processes(tree.control)),
+        }
+    }
 }
 
 struct Processes(TreeControl);

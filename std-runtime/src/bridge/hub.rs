@@ -6,6 +6,7 @@
 mod cache;
 mod callers;
 mod deferral;
+mod dev;
 mod legacy;
 mod life;
 mod logging;

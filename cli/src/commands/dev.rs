@@ -1,0 +1,51 @@
+//! `dev`: a client's stable connection to a server that is being written.
+
+use std::env;
+
+use drowse_runtime::dev::{self, Ended, Options};
+
+use super::connect::working_directory;
+use super::{Context, Status};
+use crate::args::{Dev, Variable};
+use crate::error::{Exit, Failure};
+
+/// What a request may take, unless `--timeout` says otherwise.
+const TIMEOUT_SECS: u64 = 300;
+
+/// `dev`. Standard output is the client's.
+pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
+    let seconds = context.timeout.map_or(TIMEOUT_SECS, |timeout| timeout.as_secs());
+    let options = Options {
+        command: wanted.program,
+        args: wanted.args,
+        cwd: working_directory()?,
+        environment: environment(),
+        env: wanted.env.into_iter().map(variable).collect::<Result<_, _>>()?,
+        timeout: drowse_core::time::Duration::from_secs(seconds),
+    };
+    let ended = dev::run(options).map_err(|error| {
+        Failure::new(Exit::Network, "storage", format!("the proxy cannot be set up: {error}"))
+    })?;
+    Ok(match ended {
+        Ended::BySignal(signal) if signal == signal_hook::consts::SIGINT => Status::Bad(Exit::Interrupted),
+        Ended::ByClient | Ended::BySignal(_) => Status::Done,
+    })
+}
+
+/// Ours: what a server that is being written gets is up to whoever runs it.
+fn environment() -> Vec<(String, String)> {
+    env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn variable(variable: Variable) -> Result<(String, String), Failure> {
+    match variable {
+        Variable::Set(name, value) => Ok((name, value)),
+        Variable::Pinned(name) => match env::var(&name) {
+            Ok(value) => Ok((name, value)),
+            Err(_) => Err(Failure::usage(format!("--env {name}: your environment has no such variable"))
+                .with_hint(format!("--env {name}=VALUE"))),
+        },
+    }
+}
