@@ -21,14 +21,14 @@ mod sync;
 mod tasks;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::task::Poll;
 
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
-use drowse_core::era::Revision;
+use drowse_core::era::{Era, Revision};
 use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection};
 use drowse_core::http::exchange::Carried;
@@ -56,6 +56,7 @@ use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::outlet::{Burst, Outlet, flush_once};
+use super::roomy;
 use crate::fault;
 use cache::Cache;
 use legacy::Asks;
@@ -80,6 +81,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const CLIENT_BACKLOG: usize = 1 << 20;
 /// Whose outlet it is that the server reads from; connections are known by their numbers.
 const SERVER: u64 = u64::MAX;
+/// How long after the last request the timer is set for what there is then.
+const SETTLING: Duration = Duration::from_secs(1);
 /// How much of the server's stderr is kept for error messages.
 const STDERR_TAIL: usize = 4 << 10;
 
@@ -145,7 +148,7 @@ struct Inner {
     config: HubConfig,
     /// Most of the time none is there, so that each has a place of its own.
     payloads: Vec<Option<Box<Payload>>>,
-    connections: HashMap<u64, Connection>,
+    connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     running: Option<Running>,
     /// The server, if it is one behind a URL.
@@ -186,6 +189,8 @@ struct Inner {
     failure: Option<String>,
     stderr: Vec<u8>,
     armed: Option<Instant>,
+    /// When the timer is looked at again, where it is set for what is over.
+    settles: Option<Instant>,
     started: bool,
     retired: bool,
 }
@@ -258,10 +263,15 @@ impl Payload {
         }
     }
 
-    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry.
-    fn is_kept_for_later(&self) -> bool {
-        let may_ask = self.client.is_some() && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
-        self.method.only_reads() || may_ask || self.capabilities != ClientCapabilities::default()
+    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry. A server
+    /// of the legacy era never wants a call put again with answers.
+    fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
+        let may_want = server.is_none_or(|revision| revision.era() == Era::Modern);
+        let may_ask = may_want && self.client.is_some();
+        let asks = may_ask && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
+        self.method.only_reads()
+            || asks
+            || self.capabilities != ClientCapabilities::default() && self.client.is_none()
     }
 }
 
@@ -350,7 +360,7 @@ impl Hub {
             host,
             config,
             payloads: (0..count).map(|_| None).collect(),
-            connections: HashMap::new(),
+            connections: BTreeMap::new(),
             next_connection: 0,
             running: None,
             remote: None,
@@ -363,6 +373,7 @@ impl Hub {
             failure: None,
             stderr: Vec::new(),
             armed: None,
+            settles: None,
             started: false,
             retired: false,
         };
@@ -457,7 +468,7 @@ impl Hub {
     async fn run_timer(self) {
         loop {
             let next = self.with(|_, inner, _| {
-                inner.armed = inner.next_timeout();
+                inner.armed = inner.next_timeout().into_iter().chain(inner.settles).min();
                 inner.armed
             });
             match next {
@@ -468,6 +479,8 @@ impl Hub {
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
+                        inner.settles = inner.settles.filter(|at| now < *at);
+                        inner.armed = inner.next_timeout();
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -642,10 +655,15 @@ impl Hub {
             (Some(_), None) => true,
             (None, _) => false,
         };
-        // While requests come and go the timer may fire early, which does no harm; a quiet bridge is not to be woken
-        // for a time-out that is over.
-        if sooner || (inner.server.lifecycle().in_flight() == 0 && next != inner.armed) {
+        // The timer may fire early, which does no harm; but a quiet bridge is not to be woken for a time-out that is over.
+        // Requests that come one after the other would have it moved twice each, so it is looked at a moment later.
+        if sooner {
             inner.armed = next;
+            self.0.timer.notify_one();
+        } else if inner.server.lifecycle().in_flight() == 0 && next != inner.armed && inner.settles.is_none()
+        {
+            inner.settles = Some(self.now().after(SETTLING)).filter(|_| !inner.connections.is_empty());
+            inner.armed = inner.settles.or(next);
             self.0.timer.notify_one();
         }
     }

@@ -11,6 +11,7 @@ mod host;
 mod hub;
 mod intake;
 mod outlet;
+mod roomy;
 mod settings;
 pub mod stdio;
 

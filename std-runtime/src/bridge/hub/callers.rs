@@ -83,9 +83,12 @@ impl Hub {
 
     /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
     /// would only need again what the host gives back.
-    pub(super) fn rest_if_quiet(&self, inner: &Inner) {
+    pub(super) fn rest_if_quiet(&self, inner: &mut Inner) {
         if !inner.is_quiet() {
             return;
+        }
+        if inner.settles.take().is_some() {
+            self.0.timer.notify_one();
         }
         let hub = self.clone();
         spawn_local(async move {
@@ -427,11 +430,12 @@ impl Hub {
                 inner.keep(key, payload);
                 self.drive(inner, Some((key, frame)));
                 // Most requests are with the kernel by now, and need no copy.
+                let revision = inner.server.revision();
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent || payload.is_kept_for_later() || inner.remote.is_some())
+                    && (!payload.sent || payload.is_kept_for_later(revision) || inner.remote.is_some())
                 {
-                    payload.frame = Some(frame.to_vec());
+                    payload.frame = Some(roomy::copy(frame));
                 }
             }
             Err(Refusal::Full) => {
