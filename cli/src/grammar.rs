@@ -492,6 +492,17 @@ const VALUE_FLAGS: &[&str] = &[
     "--max-results",
     "-m",
     "--since",
+    "--build",
+    "--build-timeout",
+    "--watch",
+    "--drain",
+    "--discovery-wait",
+    "--http",
+    "--http-path",
+    "--http-bearer-token",
+    "--http-host",
+    "--http-origin",
+    "--http-limit",
 ];
 
 /// Words that users of other releases may type, and that come later.

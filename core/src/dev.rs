@@ -130,8 +130,12 @@ impl Dev {
     }
 
     /// Whoever waited for a job does not any more. One that has not begun is not done at all; one that has goes on.
-    pub fn cancel(&mut self, job: Job) {
-        self.drop_where(|queued| queued.job == job);
+    ///
+    /// `job` is its number. Returns whether it is not done at all.
+    pub fn cancel(&mut self, job: u64) -> bool {
+        let before = self.queue.len();
+        self.drop_where(|queued| queued.job.number() == job);
+        self.queue.len() < before
     }
 
     /// A file that is watched changed.
@@ -258,6 +262,16 @@ impl Dev {
         }
         let (job, verdict) = self.done.pop_front()?;
         Some(Action::Done { job, verdict })
+    }
+
+    /// Whether there is something to be done or to be told, so that it has to know how the server stands.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.current.is_some()
+            || !self.queue.is_empty()
+            || !self.done.is_empty()
+            || self.forgive
+            || self.holds != self.told_holds
     }
 
     /// Whether a build runs.

@@ -9,19 +9,23 @@
 use crate::activity::Asker;
 use crate::capabilities::ClientCapabilities;
 use crate::envelope::{self, Message};
-use crate::era::Revision;
+use crate::era::{Era, Revision};
 use crate::json;
 use crate::link::Allowance;
 use crate::logging::Level;
+use crate::method::Method;
 use crate::relay::Filter;
 use crate::server::Operation;
 use crate::span::Span;
 use crate::splice::RequestParts;
 
+pub mod answer;
 pub mod asking;
+pub mod http;
 mod legacy;
 mod modern;
 pub mod round;
+pub mod visits;
 
 #[cfg(test)]
 #[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
@@ -184,6 +188,11 @@ pub enum Inbound {
         /// What it says: the result, or the error.
         answer: Result<Span, Span>,
     },
+    /// A legacy client tells how far it is with something that it is asked.
+    Progress {
+        /// The token that came with the question, raw.
+        token: Span,
+    },
     /// A batch of a legacy client: hand in each item, by [`Front::handle_item`], and answer them as one.
     Batch {
         /// The items, see [`envelope::batch`].
@@ -274,6 +283,13 @@ impl Front {
         Self { asker, state, read: 0 }
     }
 
+    /// A connection of a client of that kind, of which it is known that it is of the modern era.
+    #[must_use]
+    pub const fn modern(asker: Asker) -> Self {
+        let state = State::Open { verbatim: false, opened: Opened::Modern };
+        Self { asker, state, read: 0 }
+    }
+
     /// How many requests were read on it.
     #[must_use]
     pub const fn read_count(&self) -> u64 {
@@ -335,6 +351,26 @@ impl Front {
         self.is_legacy() && self.level().is_none_or(|level| of >= level)
     }
 
+    /// The era that its client speaks.
+    #[must_use]
+    pub const fn era(&self) -> Era {
+        if self.is_legacy() { Era::Legacy } else { Era::Modern }
+    }
+
+    /// Whether a request of its client means something to a server of that era. Tasks are not the same in the two, and
+    /// drowse's own commands know those of either.
+    #[must_use]
+    pub fn reaches(&self, method: Method, server: Era) -> bool {
+        method != Method::Tasks || self.era() == server || self.knows_drowse()
+    }
+
+    /// Whether a request that its client cancelled is answered all the same: nobody else expects that
+    /// (basic/patterns/cancellation).
+    #[must_use]
+    pub const fn answers_cancelled(&self) -> bool {
+        self.knows_drowse()
+    }
+
     /// Goodbye was said: whatever comes now is not read.
     pub const fn close(&mut self) {
         self.state = State::Closed;
@@ -371,6 +407,7 @@ impl Front {
                 | Inbound::Ignore
                 | Inbound::Initialized
                 | Inbound::Answer { .. }
+                | Inbound::Progress { .. }
                 | Inbound::Batch { .. }
         );
         self.read = self.read.saturating_add(u64::from(counts));
@@ -437,7 +474,8 @@ impl Opened {
                 }
                 let inbound = modern::read(frame, message, asker, default);
                 let is_request = matches!(message, Message::Request { .. });
-                if is_request && !matches!(inbound, Inbound::Reject { .. }) {
+                // Who only asks which versions there are may still choose the other era.
+                if is_request && !matches!(inbound, Inbound::Reject { .. } | Inbound::Discover { .. }) {
                     *self = Self::Modern;
                 }
                 inbound

@@ -41,7 +41,7 @@ mod state;
 
 use self::call::{Call, Stage};
 pub use self::exchange::{
-    Asked, Asking, Config, Fate, HeldKey, Lost, Output, Principal, Question, Resumed, Retry, Then,
+    Asked, Asking, Carries, Config, Fate, HeldKey, Lost, Output, Principal, Question, Resumed, Retry, Then,
 };
 use self::question::{Attribution, Lingering};
 pub use self::question::{Candidate, Kind, Name, Unasked};

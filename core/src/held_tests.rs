@@ -408,7 +408,7 @@ fn a_question_is_only_put_to_whom_it_can_concern() {
     // The oldest of one principal; never a guess between several, even if only one could be asked.
     assert_eq!(find(&world, 0, None, &[call(5, ANN), call(3, ANN)]), Ok(link(3)));
     let silent = Candidate { capabilities: ClientCapabilities::default(), ..call(3, ANN) };
-    assert_eq!(find(&world, 0, None, &[silent]), Err(Unasked::Undeclared));
+    assert_eq!(find(&world, 0, None, &[silent]), Err(Unasked::Undeclared(Some(link(3)))));
     assert_eq!(find(&world, 0, None, &[silent, call(5, ANN)]), Ok(link(5)));
     assert_eq!(find(&world, 0, None, &[silent, call(5, BOB)]), Err(Unasked::Ambiguous));
     let other = candidate(5, BOB, Method::Other);
@@ -425,7 +425,7 @@ fn a_question_is_only_put_to_whom_it_can_concern() {
     assert_eq!(find(&world, 0, None, &two[..1]), Ok(link(3)));
     // And not for another one that cannot be asked.
     let mute = Candidate { capabilities: ClientCapabilities::default(), ..call(7, ANN) };
-    assert_eq!(find(&world, 0, None, &[call(3, ANN), mute]), Err(Unasked::Undeclared));
+    assert_eq!(find(&world, 0, None, &[call(3, ANN), mute]), Err(Unasked::Undeclared(None)));
     // A cancelled call may still ask.
     world.held.handle_cancelled(at(0), BOB);
     assert_eq!(find(&world, 9, None, &two), Err(Unasked::Ambiguous));
@@ -437,7 +437,7 @@ fn a_question_is_only_put_to_whom_it_can_concern() {
     world.held.handle_cancelled(at(22), ANN);
     assert_eq!(find(&world, 30, None, &two), Err(Unasked::Ambiguous));
     assert_eq!(find(&world, 31, None, &two), Ok(link(5)));
-    assert_eq!(Unasked::Undeclared.answer(), NoAnswer::Declined);
+    assert_eq!(Unasked::Undeclared(None).answer(), NoAnswer::Declined);
     assert_eq!(Unasked::Ambiguous.answer(), NoAnswer::Cancelled);
 }
 

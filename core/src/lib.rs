@@ -41,6 +41,7 @@ pub mod logging;
 pub mod message;
 pub mod method;
 pub mod negotiate;
+pub mod notification;
 pub mod relay;
 pub mod server;
 #[cfg(feature = "embassy-sync")]

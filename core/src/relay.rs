@@ -20,6 +20,7 @@ use crate::link::{Failure, Key};
 use crate::time::{Duration, Instant, Reason, Timetable};
 
 mod expression;
+pub mod legacy;
 mod own;
 mod slots;
 #[cfg(test)]
@@ -232,8 +233,18 @@ struct Stream {
 struct Older {
     wire: u64,
     until: Instant,
-    /// How many more changes of each list came on it.
-    ahead: [i8; 3],
+}
+
+/// Whose fault it is that a stream was refused which names one new URI beside what is heard of already: that may be
+/// gone by now, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Blame {
+    /// Not known; to be found out.
+    Open,
+    /// The new one is tried without the others.
+    Alone,
+    /// It was accepted so. What is refused until all is settled is so for its own sake.
+    Found,
 }
 
 /// The relay of one server. `R` is the storage of what is wanted.
@@ -254,6 +265,8 @@ pub struct Relay<R> {
     current: Option<Stream>,
     next: Option<Stream>,
     older: Option<Older>,
+    /// While there are two: how many more changes of each list came on the older one.
+    ahead: [i16; 3],
     cancelled: [Option<u64>; 4],
     /// What drowse itself wants to hear.
     own: Own,
@@ -261,6 +274,9 @@ pub struct Relay<R> {
     changed: bool,
     /// The server refused the stream for one of several URIs: they are tried one after the other.
     singly: bool,
+    blame: Blame,
+    /// How many refusals came one after the other.
+    in_a_row: u16,
     /// Lists that were heard of, and then not for a while.
     stale: Lists,
     /// Questions to a legacy server that are open.
@@ -270,6 +286,9 @@ pub struct Relay<R> {
     /// Nothing is said to the server before that.
     pause: Option<Instant>,
     fruitless: u8,
+    /// When that is asked for again which was refused, but is not gone; and how often it was.
+    again_at: Option<Instant>,
+    in_vain: u8,
     /// There may be something to do.
     work: bool,
     over: bool,
@@ -290,15 +309,20 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             current: None,
             next: None,
             older: None,
+            ahead: [0; 3],
             cancelled: [None; 4],
             own: Own::NONE,
             changed: false,
             singly: false,
+            blame: Blame::Open,
+            in_a_row: 0,
             stale: Lists::NONE,
             asked: 0,
             deferring: 0,
             pause: None,
             fruitless: 0,
+            again_at: None,
+            in_vain: 0,
             work: false,
             over: false,
         }

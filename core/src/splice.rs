@@ -16,9 +16,13 @@ mod legacy;
 #[cfg(test)]
 #[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod legacy_tests;
+mod refusal;
 
 pub use self::interaction::{NoAnswer, Shown, answer_question, input_required, refused};
 pub use self::legacy::{LegacyClient, answer_legacy};
+pub use self::refusal::{
+    Visit, accepts_all, is_failure, may_require_input, missing_capability, unvisited, visit_first,
+};
 
 /// The most pieces that a message is cut into.
 pub const MAX_PIECES: usize = 24;
@@ -216,7 +220,21 @@ pub fn request_with(
     revision: Revision,
     level: Option<Level>,
 ) -> Result<Pieces, TooManyPieces> {
-    rewritten(frame, parts, wire, progress, revision, level, None)
+    rewritten(frame, parts, wire, progress, revision, level, None, false)
+}
+
+/// The same for a legacy server, without the answers to what it wanted first: it has been told in its own way.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_after_visits(
+    frame: &[u8],
+    parts: &RequestParts,
+    wire: u64,
+    progress: bool,
+    revision: Revision,
+) -> Result<Pieces, TooManyPieces> {
+    rewritten(frame, parts, wire, progress, revision, None, None, true)
 }
 
 /// The same for a legacy client: a modern server is told with it what the client said in its `initialize`.
@@ -233,9 +251,10 @@ pub fn request_legacy(
     client: &LegacyClient,
 ) -> Result<Pieces, TooManyPieces> {
     let client = Some(client).filter(|_| revision.era() == Era::Modern);
-    rewritten(frame, parts, wire, progress, revision, level, client)
+    rewritten(frame, parts, wire, progress, revision, level, client, false)
 }
 
+#[expect(clippy::too_many_arguments, reason = "what is said above, used once")]
 fn rewritten(
     frame: &[u8],
     parts: &RequestParts,
@@ -244,9 +263,16 @@ fn rewritten(
     revision: Revision,
     level: Option<Level>,
     client: Option<&LegacyClient>,
+    after_visits: bool,
 ) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
     cut.replace(parts.id, pieces([Piece::Number(wire)])?)?;
+    if after_visits
+        && let Some(params) = parts.params
+        && let Some(gone) = refusal::member_range(frame, params, "inputResponses")
+    {
+        cut.replace(gone, Pieces::default())?;
+    }
     let token = progress.then_some(wire);
     if parts.meta.is_some() || progress || client.is_some() {
         let meta = request_meta(frame, parts.meta, token, revision.era(), level, client)?;
@@ -395,14 +421,13 @@ pub fn answer(
             if let Some(id) = id {
                 cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
             }
-            // Not found was -32002 up to 2025-11-25 and is invalid parameters since (server/resources).
+            // Not found was -32002 up to 2025-11-25 and is invalid parameters since (server/resources), which must not
+            // say so any more, whatever was asked for.
             if legacy
                 && !verbatim
-                && method == Method::ResourcesRead
-                && let Some(code) = json::member(frame, error, "code")
-                && json::as_i64(code.of(frame)) == Some(-32002)
+                && let Some((code, by)) = refusal::modern_code(frame, error)
             {
-                cut.replace(code, pieces([Piece::Fixed(b"-32602")])?)?;
+                cut.replace(code, pieces([Piece::Fixed(by)])?)?;
             }
         }
         _ => {}
@@ -560,6 +585,6 @@ mod tests {
         };
         assert_eq!(code(Method::ResourcesRead, false), -32602);
         assert_eq!(code(Method::ResourcesRead, true), -32002);
-        assert_eq!(code(Method::ToolsCall, false), -32002);
+        assert_eq!(code(Method::ToolsCall, false), -32602);
     }
 }

@@ -231,6 +231,11 @@ impl Tally {
         self.counts.theirs = self.counts.theirs.saturating_sub(1);
     }
 
+    /// The last result was no end of its operation: the server wants something first.
+    pub const fn handle_round(&mut self) {
+        self.counts.calls = self.counts.calls.saturating_sub(1);
+    }
+
     /// The public state is this one now.
     pub const fn see(&mut self, now: Instant, state: PublicState) {
         let was = self.state;

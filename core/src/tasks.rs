@@ -21,6 +21,7 @@
 use crate::envelope::Message;
 use crate::json;
 use crate::method::Method;
+use crate::notification::Notification;
 use crate::span::Span;
 use crate::splice::RequestParts;
 use crate::time::{Duration, Instant};
@@ -230,8 +231,7 @@ pub enum Seen {
 /// `notifications/tasks` of the extension.
 #[must_use]
 pub fn is_notification(frame: &[u8], method: Span) -> bool {
-    let names = ["notifications/tasks", "notifications/tasks/status"];
-    names.iter().any(|name| json::str_eq(method.of(frame), name))
+    matches!(Notification::from_json(method.of(frame)), Notification::Task | Notification::TaskStatus)
 }
 
 /// Names a pending task. Never used twice.

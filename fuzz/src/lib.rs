@@ -24,17 +24,26 @@ mod exchange;
 mod facade;
 #[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
 mod front;
+#[allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a target fails by panicking"
+)]
+mod relay;
 
 /// Takes the bytes of the fuzzer, and panics if what must hold does not.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("envelope", envelope),
     ("exchange", exchange),
     ("framing", framing),
     ("facade", facade),
     ("front", front),
+    ("relay", relay),
     ("sse", sse),
 ];
 
@@ -51,6 +60,11 @@ pub fn facade(data: &[u8]) {
 /// `data` as the lines of a client's connection.
 pub fn front(data: &[u8]) {
     front::lines(data);
+}
+
+/// `data` as what clients, servers and time do to the relay.
+pub fn relay(data: &[u8]) {
+    relay::orders(data);
 }
 
 /// `data` as one frame: the JSON scan and the envelope agree with `serde_json`, walks of anything end.

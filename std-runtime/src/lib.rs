@@ -21,6 +21,7 @@ pub mod process;
 pub mod record;
 mod regular;
 pub mod remote;
+pub mod serve;
 pub mod snapshot;
 pub mod suggest;
 mod sys;

@@ -60,7 +60,6 @@ mod matrix {
     mod caching;
     mod deferral;
     mod draining;
-    mod eras;
     mod http;
     mod http_faults;
     mod idle;
@@ -69,6 +68,7 @@ mod matrix {
     mod life;
     mod logging;
     mod questions;
+    mod relay;
     mod requests;
     mod settings;
     mod snapshots;
@@ -76,4 +76,5 @@ mod matrix {
     mod stopping;
     mod subscriptions;
     mod tasks;
+    mod translation;
 }

@@ -2,7 +2,9 @@
 
 use std::env;
 
-use drowse_runtime::dev::{self, Ended, Options};
+use drowse_runtime::dev::{self, DevError, Ended, Http, Options};
+use drowse_runtime::serve;
+use serde_json::json;
 
 use super::connect::working_directory;
 use super::{Context, Status};
@@ -15,16 +17,44 @@ const TIMEOUT_SECS: u64 = 300;
 /// `dev`. Standard output is the client's.
 pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
     let seconds = context.timeout.map_or(TIMEOUT_SECS, |timeout| timeout.as_secs());
+    let http = wanted.http.map(|http| Http {
+        address: http.address,
+        options: serve::Options {
+            hosts: http.hosts,
+            origins: http.origins,
+            token: http.token,
+            limits: http.limits,
+            path: http.path.unwrap_or_else(|| serve::Options::default().path),
+            ..serve::Options::default()
+        },
+    });
     let options = Options {
         command: wanted.program,
         args: wanted.args,
         cwd: working_directory()?,
         environment: environment(),
         env: wanted.env.into_iter().map(variable).collect::<Result<_, _>>()?,
+        build: wanted.build,
+        build_limit: wanted.build_limit,
+        watch: wanted.watch,
+        drain: wanted.drain,
+        discovery_wait: wanted.discovery_wait,
+        replay_safe: wanted.replay_safe,
+        http,
         timeout: drowse_core::time::Duration::from_secs(seconds),
     };
-    let ended = dev::run(options).map_err(|error| {
-        Failure::new(Exit::Network, "storage", format!("the proxy cannot be set up: {error}"))
+    let path = options.http.as_ref().map_or_else(String::new, |http| http.options.path.clone());
+    let listening = |address| {
+        let url = format!("http://{address}{path}");
+        // Whoever started it and does not read where it listens knows.
+        let _ = match context.output.json {
+            true => context.output.document(&json!({"url": url}).to_string()),
+            false => context.output.layout(&format!("{url}\n")),
+        };
+    };
+    let ended = dev::run(options, listening).map_err(|error| match error {
+        DevError::Usage(message) => Failure::usage(message),
+        DevError::Io(_) => Failure::new(Exit::Network, "storage", error.to_string()),
     })?;
     Ok(match ended {
         Ended::BySignal(signal) if signal == signal_hook::consts::SIGINT => Status::Bad(Exit::Interrupted),

@@ -1,16 +1,72 @@
 //! The flags of `dev`.
 
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command};
 
-use super::variables;
+use super::{switch, value, variables};
 
 pub(super) fn build(command: Command) -> Command {
-    command.arg(variables("Set another variable for the server, and never show its value; repeatable")).arg(
-        Arg::new("command")
-            .value_name("COMMAND")
-            .help("The server's command and its arguments, after --")
-            .num_args(0..)
-            .hide(true)
-            .last(true),
-    )
+    command
+        .arg(value(
+            "build",
+            None,
+            "COMMAND",
+            "Shell command that builds the server, for dev_restart and --watch",
+        ))
+        .arg(value("build-timeout", None, "DURATION", "How long a build may take (10m by default)"))
+        .arg(
+            value("watch", None, "GLOB", "Build and restart when a file that matches changes; repeatable")
+                .action(ArgAction::Append),
+        )
+        .arg(value(
+            "drain",
+            None,
+            "DURATION",
+            "How long a restart waits for what is under way (5 s by default)",
+        ))
+        .arg(value(
+            "discovery-wait",
+            None,
+            "DURATION",
+            "How long a request waits for a server that is not ready (15 s by default; 0: not at all)",
+        ))
+        .arg(switch(
+            "replay-safe",
+            None,
+            "Put calls again that a restart ended, if their tools only read or are idempotent",
+        ))
+        .arg(value("http", None, "[HOST:]PORT", "Serve clients over HTTP, not on stdin and stdout (port 0: any)"))
+        .arg(value("http-path", None, "PATH", "HTTP: the path of the endpoint (/mcp by default)"))
+        .arg(value(
+            "http-bearer-token",
+            None,
+            "TOKEN",
+            "HTTP: the token that each request has to have; needed beyond this machine",
+        ))
+        .arg(
+            value("http-host", None, "NAME", "HTTP: another name by which clients reach it; repeatable")
+                .action(ArgAction::Append),
+        )
+        .arg(
+            value("http-origin", None, "ORIGIN", "HTTP: web pages of this origin may come in; repeatable")
+                .action(ArgAction::Append),
+        )
+        .arg(
+            value(
+                "http-limit",
+                None,
+                "NAME=VALUE",
+                "HTTP: connections, body, sessions, streams, unread, events (numbers), idle, head, body-time, stalled \
+                 (durations); repeatable",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(variables("Set another variable for the server, and never show its value; repeatable"))
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .help("The server's command and its arguments, after --")
+                .num_args(0..)
+                .hide(true)
+                .last(true),
+        )
 }

@@ -169,6 +169,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Asking<S> {
         self.get(key).map(|group| group.subject)
     }
 
+    /// Whom a group asks.
+    #[must_use]
+    pub fn client(&self, key: GroupKey) -> Option<u64> {
+        self.get(key).map(|group| group.client)
+    }
+
     /// A client has answered. `true`: that was the last answer, and the group is no more.
     pub fn handle_answer(&mut self, key: GroupKey, place: u8) -> bool {
         let Some(slot) = self.slots.as_mut().get_mut(usize::from(key.index)) else { return false };

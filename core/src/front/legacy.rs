@@ -6,13 +6,15 @@ use heapless::Vec;
 use super::{Inbound, Rejection, cancelled, object};
 use crate::activity::{self, Asker, Starts};
 use crate::capabilities::ClientCapabilities;
-use crate::envelope::Message;
+use crate::envelope::{self, Message};
 use crate::era::{Era, Revision};
 use crate::json;
 use crate::logging::Level;
 use crate::message::META_PROTOCOL_VERSION;
 use crate::method::Method;
+use crate::notification::Notification;
 use crate::server::Operation;
+use crate::span::Span;
 use crate::splice::RequestParts;
 
 /// Whether a receiver of that revision has to accept batches (2025-03-26, basic/index, Batching).
@@ -61,15 +63,23 @@ pub(super) fn read(
             None => Inbound::Reject { id: Some(id), rejection: Rejection::UnknownMethod },
         },
         Message::Notification { method, params, .. } => {
-            let method = method.of(frame);
-            if json::str_eq(method, "notifications/cancelled") {
-                cancelled(frame, params).map_or(Inbound::Ignore, |request| Inbound::Cancel { request })
-            } else if json::str_eq(method, "notifications/initialized") && !*initialized {
-                *initialized = true;
-                Inbound::Initialized
-            } else {
-                // The roots of a shared server are those of its session, so a client's changes are no news to it.
-                Inbound::Ignore
+            let param = |name| params.and_then(|params| json::member(frame, params, name));
+            match Notification::from_json(method.of(frame)) {
+                Notification::Cancelled => {
+                    cancelled(frame, params).map_or(Inbound::Ignore, |request| Inbound::Cancel { request })
+                }
+                Notification::Initialized if !*initialized => {
+                    *initialized = true;
+                    Inbound::Initialized
+                }
+                Notification::Progress => match param("progressToken") {
+                    // A token is what an id is.
+                    Some(token) if envelope::is_id(token.of(frame)) => Inbound::Progress { token },
+                    _ => Inbound::Ignore,
+                },
+                // The roots of a shared server are those of its session, so a client's changes are no news to it; and
+                // no server gives tasks to drowse.
+                _ => Inbound::Ignore,
             }
         }
         Message::Response { id, result, .. } => Inbound::Answer { id, answer: Ok(result) },
@@ -112,7 +122,7 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, level: &mut Option<L
 }
 
 /// Capabilities of a server that mean the same in both eras.
-const SHARED: [(&str, &[u8]); 6] = [
+pub(super) const SHARED: [(&str, &[u8]); 6] = [
     ("tools", br#""tools":"#),
     ("resources", br#""resources":"#),
     ("prompts", br#""prompts":"#),
@@ -121,10 +131,12 @@ const SHARED: [(&str, &[u8]); 6] = [
     ("experimental", br#""experimental":"#),
 ];
 /// All that the front can carry: what is shown of a server that never ran.
-const EVERYTHING: &[u8] = br#"{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}"#;
+pub(super) const EVERYTHING: &[u8] = br#"{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}"#;
 
+/// Slices for [`shared`].
+pub(super) const SHARED_SLICES: usize = 3 * SHARED.len() + 1;
 /// Slices for what is put below.
-const SLICES: usize = 5 + 3 * SHARED.len() + 1 + 5;
+const SLICES: usize = 5 + SHARED_SLICES + 5;
 
 /// The result of `initialize`, as slices to be written one after the other, from what the server said of itself when it
 /// was negotiated (`handshake`, its result), or from nothing if it never ran. `ours` is the `serverInfo` of drowse, an
@@ -152,20 +164,7 @@ pub fn initialization<'a>(
     match (described, found("protocolVersion").is_some()) {
         (None, _) => put(EVERYTHING),
         (Some(_), true) => put(found("capabilities").unwrap_or(b"{}")),
-        (Some((bytes, span)), false) => {
-            let capabilities = object(bytes, span, "capabilities");
-            let shared = SHARED.into_iter().filter_map(|(name, key)| {
-                capabilities.and_then(|all| object(bytes, all, name)).map(|value| (key, value.of(bytes)))
-            });
-            let mut separator: &[u8] = b"{";
-            for (key, value) in shared {
-                put(separator);
-                put(key);
-                put(value);
-                separator = b",";
-            }
-            put(if separator == b"{" { b"{}" } else { b"}" });
-        }
+        (Some((bytes, span)), false) => shared(bytes, span, &mut put),
     }
     let info = found("serverInfo").or_else(|| {
         let (bytes, span) = described?;
@@ -180,4 +179,20 @@ pub fn initialization<'a>(
     }
     put(b"}");
     out
+}
+
+/// What a server described in `described` has of the capabilities that mean the same in both eras.
+pub(super) fn shared<'a>(bytes: &'a [u8], described: Span, put: &mut impl FnMut(&'a [u8])) {
+    let capabilities = object(bytes, described, "capabilities");
+    let shared = SHARED.into_iter().filter_map(|(name, key)| {
+        capabilities.and_then(|all| object(bytes, all, name)).map(|value| (key, value.of(bytes)))
+    });
+    let mut separator: &[u8] = b"{";
+    for (key, value) in shared {
+        put(separator);
+        put(key);
+        put(value);
+        separator = b",";
+    }
+    put(if separator == b"{" { b"{}" } else { b"}" });
 }

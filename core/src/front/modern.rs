@@ -2,7 +2,7 @@
 
 use heapless::Vec;
 
-use super::{Inbound, Rejection, cancelled, object};
+use super::{Inbound, Rejection, cancelled, legacy, object};
 use crate::activity::{self, Asker, Starts};
 use crate::envelope::Message;
 use crate::era::{Era, Revision};
@@ -10,6 +10,7 @@ use crate::json;
 use crate::link::Allowance;
 use crate::message;
 use crate::method::Method;
+use crate::notification::Notification;
 use crate::relay::Filter;
 use crate::server::Operation;
 use crate::splice::RequestParts;
@@ -22,7 +23,7 @@ pub(super) fn read(frame: &[u8], message: &Message, asker: Asker, default: Allow
             None => Inbound::Reject { id: Some(id), rejection: Rejection::UnknownMethod },
         },
         Message::Notification { method, params, .. } => {
-            if json::str_eq(method.of(frame), "notifications/cancelled")
+            if Notification::from_json(method.of(frame)) == Notification::Cancelled
                 && let Some(request) = cancelled(frame, params)
             {
                 Inbound::Cancel { request }
@@ -98,15 +99,18 @@ const fn is_carried(method: Method) -> bool {
     !matches!(method, Method::Subscribe | Method::Unsubscribe | Method::Listen)
 }
 
+/// Slices for what is put below.
+const SLICES: usize = 2 + legacy::SHARED_SLICES + 6;
+
 /// The result of `server/discover`, as slices to be written one after the other, from what the server said of itself
 /// when it was negotiated (`handshake`, its result), or from nothing if it never ran.
 ///
-/// Capabilities are those of the server.
+/// Capabilities are those that can be had in this era: all that a modern server has, and what a legacy one has of them.
 #[must_use]
-pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], 12> {
-    let mut out: Vec<&[u8], 12> = Vec::new();
+pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], SLICES> {
+    let mut out: Vec<&[u8], SLICES> = Vec::new();
     let mut put = |bytes| {
-        // Twelve slices are the most that are put below.
+        // As many slices as are put below fit.
         let _ = out.push(bytes);
     };
     put(br#"{"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"cacheScope":"private""#);
@@ -115,7 +119,11 @@ pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], 12> {
         described.and_then(|(bytes, span)| json::member(bytes, span, name).map(|value| value.of(bytes)))
     };
     put(br#","capabilities":"#);
-    put(found("capabilities").unwrap_or(br#"{"tools":{},"resources":{},"prompts":{},"completions":{}}"#));
+    match (described, found("protocolVersion").is_some()) {
+        (None, _) => put(legacy::EVERYTHING),
+        (Some((bytes, span)), true) => legacy::shared(bytes, span, &mut put),
+        (Some(_), false) => put(found("capabilities").unwrap_or(b"{}")),
+    }
     if let Some(instructions) = found("instructions") {
         put(br#","instructions":"#);
         put(instructions);

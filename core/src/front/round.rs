@@ -69,6 +69,31 @@ pub struct Input {
     pub wanted: Wanted,
 }
 
+/// What a modern server's result is to a legacy client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Sort {
+    /// What it asked for.
+    Complete,
+    /// The server wants something before: see [`Round::read`].
+    InputRequired,
+    /// It has no such results (basic/index, Result Type).
+    Unknown,
+}
+
+impl Sort {
+    /// Reads a result.
+    #[must_use]
+    pub fn of(frame: &[u8], result: Span) -> Self {
+        match json::member(frame, result, "resultType").map(|kind| kind.of(frame)) {
+            None => Self::Complete,
+            Some(kind) if json::str_eq(kind, "complete") => Self::Complete,
+            Some(kind) if json::str_eq(kind, "input_required") => Self::InputRequired,
+            Some(_) => Self::Unknown,
+        }
+    }
+}
+
 /// All that a server wants before it is asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
@@ -84,13 +109,6 @@ pub struct Round {
 pub struct Unanswerable;
 
 impl Round {
-    /// Whether a result is one of these.
-    #[must_use]
-    pub fn is_one(frame: &[u8], result: Span) -> bool {
-        json::member(frame, result, "resultType")
-            .is_some_and(|kind| json::str_eq(kind.of(frame), "input_required"))
-    }
-
     /// Reads such a result.
     ///
     /// # Errors
@@ -133,9 +151,25 @@ impl Input {
         Some(Self { key, method, params, wanted })
     }
 
-    /// Writes the request to the client.
+    /// Writes the request to the client. An address to visit gets the identifier that it has in 2025-11-25, where it has
+    /// none.
     pub fn write(&self, w: &mut Writer<'_>, id: u64, frame: &[u8]) {
-        question(w, id, self.method.of(frame), self.params.map(|params| params.of(frame)));
+        let (method, params) = (self.method.of(frame), self.params.map(|params| params.of(frame)));
+        let names = |params| json::member(frame, params, "elicitationId").is_some();
+        let unnamed = self.wanted == Wanted::Question(Kind::Url) && !self.params.is_some_and(names);
+        let Some(rest) = params.and_then(|params| params.strip_prefix(b"{")).filter(|_| unnamed) else {
+            return question(w, id, method, params);
+        };
+        w.raw(br#"{"jsonrpc":"2.0","id":"#);
+        w.number(id);
+        w.raw(br#","method":"#);
+        w.raw(method);
+        // It says what it is for, so it is not empty.
+        w.raw(br#","params":{"elicitationId":"drowse-"#);
+        w.number(id);
+        w.raw(b"\",");
+        w.raw(rest);
+        w.raw(b"}");
     }
 }
 
@@ -225,7 +259,7 @@ mod tests {
     fn what_is_wanted_is_read_or_refused_as_a_whole() {
         let text = r#"{"resultType":"input_required","inputRequests":{"a\"":{"method":"elicitation/create","params":{"mode":"url"}},"b":{"method":"roots/list"},"c":{"method":"sampling/createMessage","params":{"tools":[]}}},"requestState":"s\u0041"}"#;
         let round = read(text).unwrap();
-        assert!(Round::is_one(text.as_bytes(), json::scan(text.as_bytes()).unwrap()));
+        assert_eq!(Sort::of(text.as_bytes(), json::scan(text.as_bytes()).unwrap()), Sort::InputRequired);
         let wanted: List<_> = round.inputs.iter().map(|input| input.wanted).collect();
         assert_eq!(
             wanted,

@@ -196,9 +196,18 @@ fn a_connection_has_the_era_that_its_client_opens_with() {
     assert_eq!(code_of(front.handle_frame(modern("server/discover", "").as_bytes(), DEFAULT)), Some(-32601));
     assert_eq!(front.read_count(), 5);
 
-    for opening in ["server/discover", "tools/list"] {
+    // Who only asks which versions there are may still choose; any other request has chosen.
+    let mut front = Front::of(Asker::DevProxy);
+    assert!(matches!(
+        front.handle_frame(modern("server/discover", "").as_bytes(), DEFAULT),
+        Inbound::Discover { .. }
+    ));
+    assert!(matches!(front.handle_frame(INITIALIZE.as_bytes(), DEFAULT), Inbound::Initialize { .. }));
+    for openings in [["server/discover", "tools/list"], ["tools/list", "server/discover"]] {
         let mut front = Front::of(Asker::DevProxy);
-        front.handle_frame(modern(opening, "").as_bytes(), DEFAULT);
+        for opening in openings {
+            front.handle_frame(modern(opening, "").as_bytes(), DEFAULT);
+        }
         assert_eq!(code_of(front.handle_frame(INITIALIZE.as_bytes(), DEFAULT)), Some(-32022));
         assert_eq!(code_of(front.handle_frame(plain("ping", "{}").as_bytes(), DEFAULT)), Some(-32602));
         assert!(!front.is_legacy() && !front.knows_drowse());
@@ -271,6 +280,15 @@ fn a_legacy_clients_lines() {
         read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#),
         Inbound::Cancel { .. }
     ));
+    let progress = |token: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token}}}}}"#
+        )
+    };
+    let line = progress(r#""p\u0071""#);
+    let Inbound::Progress { token } = read(&line) else { panic!() };
+    assert_eq!(token.of(line.as_bytes()), br#""p\u0071""#);
+    assert_eq!([read(&progress("1.5")), read(&progress("{}"))], [Inbound::Ignore; 2]);
     assert_eq!(code_of(read(&format!("[{}]", plain("ping", "{}")))), Some(-32600));
     for unknown in ["subscriptions/listen", "server/discover", "no/such"] {
         assert_eq!(code_of(read(&plain(unknown, "{}"))), Some(-32601));
@@ -324,4 +342,40 @@ fn initialization_shows_what_can_be_had_in_this_era() {
     let bare = shown(Some(r#"{"supportedVersions":["2026-07-28"],"capabilities":{},"instructions":7}"#));
     assert_eq!(bare["capabilities"], serde_json::json!({}));
     assert_eq!(bare.get("instructions"), None);
+}
+
+#[test]
+fn discovery_shows_what_can_be_had_in_this_era() {
+    let shown = |handshake: Option<&str>| -> serde_json::Value {
+        serde_json::from_slice(&discovery(handshake.map(str::as_bytes)).concat()).unwrap()
+    };
+    let unknown = shown(None);
+    assert_eq!(
+        unknown["capabilities"]["resources"],
+        serde_json::json!({"subscribe": true, "listChanged": true})
+    );
+    let old = shown(Some(
+        r#"{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"list":{}},"completions":{},"tools":{}},"serverInfo":{"name":"old","version":"1"},"instructions":"i"}"#,
+    ));
+    assert_eq!(old["capabilities"], serde_json::json!({"tools": {}, "completions": {}}));
+    assert_eq!(old["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "old");
+    let new = shown(Some(
+        r#"{"supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#,
+    ));
+    assert!(new["capabilities"]["extensions"]["io.modelcontextprotocol/tasks"].is_object());
+}
+
+#[test]
+fn tasks_reach_servers_of_the_same_era_and_drowses_own_commands_reach_both() {
+    let mut opened = Front::of(Asker::DevProxy);
+    opened.handle_frame(modern("tools/list", "").as_bytes(), DEFAULT);
+    let old = legacy(Revision::LATEST_LEGACY);
+    for method in Method::all() {
+        let tasks = method == Method::Tasks;
+        assert_eq!(opened.reaches(method, Era::Legacy), !tasks);
+        assert_eq!(old.reaches(method, Era::Modern), !tasks);
+        assert!(opened.reaches(method, Era::Modern) && old.reaches(method, Era::Legacy));
+        assert!(open().reaches(method, Era::Legacy) && open().reaches(method, Era::Modern));
+    }
+    assert!(open().answers_cancelled() && !opened.answers_cancelled() && !old.answers_cancelled());
 }

@@ -3,7 +3,7 @@
 use heapless::Vec;
 
 use super::question::Kind;
-use super::{MAX_PATIENCE, MAX_QUESTIONS, REQUEST_STATE};
+use super::{INPUT_RESPONSES, MAX_PATIENCE, MAX_QUESTIONS, REQUEST_STATE};
 use crate::json;
 use crate::link::{self, Failure};
 use crate::method::Method;
@@ -105,6 +105,37 @@ pub struct Retry<'a> {
     pub frame: &'a [u8],
     /// Its parameters.
     pub params: Span,
+}
+
+/// What a request carries of an interaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Carries {
+    /// Its `requestState`: it is a [`Retry`].
+    pub state: Option<Span>,
+    /// Its `inputResponses`.
+    pub responses: Option<Span>,
+}
+
+impl Carries {
+    /// Reads a request of that method; those of other methods carry nothing (basic/patterns/mrtr, Supported Requests).
+    #[must_use]
+    pub fn of(frame: &[u8], method: Method, params: Option<Span>) -> Self {
+        let mut carries = Self::default();
+        let params = params.filter(|_| {
+            // What a task waits for comes with the request for its result.
+            crate::splice::may_require_input(method) || method == Method::Tasks
+        });
+        for member in params.into_iter().flat_map(|params| json::members(frame, params)) {
+            let key = member.key.of(frame);
+            if json::str_eq(key, REQUEST_STATE) {
+                carries.state = carries.state.or(Some(member.value));
+            } else if json::str_eq(key, INPUT_RESPONSES) {
+                carries.responses = carries.responses.or(Some(member.value));
+            }
+        }
+        carries
+    }
 }
 
 impl Retry<'_> {

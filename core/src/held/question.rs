@@ -46,6 +46,17 @@ impl Kind {
         }
     }
 
+    /// What a client has to declare to be asked, a capabilities object.
+    #[must_use]
+    pub const fn requires(self) -> &'static [u8] {
+        match self {
+            Self::Form => br#"{"elicitation":{"form":{}}}"#,
+            Self::Url => br#"{"elicitation":{"url":{}}}"#,
+            Self::Sampling => br#"{"sampling":{}}"#,
+            Self::SamplingWithTools => br#"{"sampling":{"tools":{}}}"#,
+        }
+    }
+
     /// Whether a client with these capabilities can be asked.
     #[must_use]
     pub const fn is_covered(self, by: ClientCapabilities) -> bool {
@@ -67,8 +78,8 @@ pub enum Unasked {
     NoCall,
     /// It cannot be told whose call it belongs to.
     Ambiguous,
-    /// The caller has not declared that it can be asked for that.
-    Undeclared,
+    /// The caller has not declared that it can be asked for that. The call, if there is only one that it can be.
+    Undeclared(Option<Key>),
     /// As many calls are held as there are slots.
     TooMany,
     /// As many calls of that principal are held as may be.
@@ -82,7 +93,7 @@ impl Unasked {
     #[must_use]
     pub const fn answer(self) -> NoAnswer {
         match self {
-            Self::Undeclared => NoAnswer::Declined,
+            Self::Undeclared(_) => NoAnswer::Declined,
             _ => NoAnswer::Cancelled,
         }
     }
@@ -138,13 +149,24 @@ pub(super) struct Attribution {
     /// There is one without an open question whose caller cannot be asked: it is more likely the one that asks than
     /// another that waits for an answer already.
     unable: bool,
+    /// The only one that may ask.
+    only: Option<Key>,
     /// The best so far, by whether a question of it is open, and by age.
     best: Option<((bool, u64), Key)>,
 }
 
 impl Attribution {
     pub(super) const fn new(kind: Kind, origin: Option<Key>) -> Self {
-        Self { kind, origin, principal: None, several: false, may_ask: false, unable: false, best: None }
+        Self {
+            kind,
+            origin,
+            principal: None,
+            several: false,
+            may_ask: false,
+            unable: false,
+            only: None,
+            best: None,
+        }
     }
 
     pub(super) fn consider(&mut self, request: Candidate, busy: bool) {
@@ -156,6 +178,7 @@ impl Attribution {
         if !request.may_ask(self.origin) {
             return;
         }
+        self.only = (!self.may_ask).then_some(request.key);
         self.may_ask = true;
         let rank = (busy, request.order);
         let able = self.kind.is_covered(request.capabilities);
@@ -172,7 +195,10 @@ impl Attribution {
             return Err(Unasked::Ambiguous);
         }
         let unable = self.unable;
-        self.best.filter(|((busy, _), _)| !(*busy && unable)).map(|(_, key)| key).ok_or(Unasked::Undeclared)
+        self.best
+            .filter(|((busy, _), _)| !(*busy && unable))
+            .map(|(_, key)| key)
+            .ok_or(Unasked::Undeclared(self.only))
     }
 }
 

@@ -16,10 +16,12 @@ use crate::message::Writer;
 use crate::method::Method;
 use crate::span::Span;
 
+mod says;
 mod schema;
 #[cfg(test)]
 mod tests;
 
+pub use says::{is_fit, says};
 pub use schema::{
     Annotation, Annotations, Fault, MAX_ANNOTATIONS, MAX_PATH, Tool, Tools, annotations, check, tools,
 };

@@ -46,10 +46,14 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.cancelled = [None; 4];
         self.own = Own::NONE;
         self.singly = false;
+        self.blame = Blame::Open;
+        self.in_a_row = 0;
         self.stale = Lists::NONE;
         self.asked = 0;
         self.pause = None;
         self.fruitless = 0;
+        self.again_at = None;
+        self.in_vain = 0;
         self.work = true;
         for index in 0..self.slots.count() {
             if let Some(topic) = self.slots.topic(index) {
@@ -92,6 +96,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             (Standing::Asked { .. }, None) => self.hold(index),
             (Standing::Asked { .. }, Some(_)) => {
                 self.refuse(index, why);
+                self.set_aside(now, index);
                 return Answered::Refused(Some(self.slots.uri(index)));
             }
             _ => self.stand(index, Standing::Unasked),
@@ -171,27 +176,33 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                 self.cancel(older.wire);
             } else {
                 let until = now.after(self.overlap);
-                self.older = Some(Older { wire: older.wire, until, ahead: [0; 3] });
+                self.older = Some(Older { wire: older.wire, until });
             }
+        }
+        self.in_a_row = 0;
+        if self.blame == Blame::Alone {
+            self.blame = Blame::Found;
         }
         let (since, lists) = (now, next.lists);
         self.current = Some(Stream { wire, lists, since });
         for index in 0..self.slots.count() {
             let Some(topic) = self.slots.topic(index) else { continue };
             topic.in_current = core::mem::take(&mut topic.in_next);
-            topic.ahead = 0;
             let honoured = core::mem::take(&mut topic.honoured);
             match (topic.in_current, honoured) {
                 (true, true) => self.hold(index),
                 (true, false) => self.refuse(index, Why::Omitted),
-                (false, _) if topic.standing == Standing::Held => topic.standing = Standing::Unasked,
+                (false, _) if topic.standing == Standing::Held => {
+                    topic.standing = Standing::Unasked;
+                    topic.stale |= topic.wants > 0;
+                }
                 (false, _) => {}
             }
         }
         let stale = core::mem::take(&mut self.stale);
         self.tell_lists(stale.and(lists));
         self.regain(lists);
-        self.changed |= self.singly || self.own.is_tried();
+        self.changed |= self.singly || self.blame != Blame::Open || self.own.is_tried();
     }
 
     /// A resource was updated. `wire`: the stream that says so.
@@ -200,9 +211,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if self.slots.generation(uri.index) != uri.generation {
             return;
         }
-        let both = self.older.is_some();
+        let from = self.one_of_two(older);
         let Some(topic) = self.slots.topic(uri.index) else { return };
-        if both && is_repeated(&mut topic.ahead, older) {
+        if from.is_some_and(|older| is_repeated(&mut topic.ahead, older)) {
             return;
         }
         self.tell_update(uri.index);
@@ -210,10 +221,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// A list changed. `wire`: the stream that says so.
     pub fn handle_list_changed(&mut self, wire: Option<u64>, list: List) {
-        let Some(from_older) = self.is_heard(wire) else { return };
-        if let Some(older) = &mut self.older
-            && let Some(ahead) = older.ahead.get_mut(list as usize)
-            && is_repeated(ahead, from_older)
+        let Some(older) = self.is_heard(wire) else { return };
+        if let Some(older) = self.one_of_two(older)
+            && let Some(ahead) = self.ahead.get_mut(list as usize)
+            && is_repeated(ahead, older)
         {
             return;
         }
@@ -225,6 +236,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if self.pause.is_some_and(|at| now >= at) {
             self.pause = None;
             self.work = true;
+        }
+        if self.again_at.is_some_and(|at| now >= at) {
+            self.ask_again();
         }
         if self.older.is_some_and(|older| now >= older.until) {
             self.part(true);
@@ -256,6 +270,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if let Some(at) = self.pause {
             table.set(Reason::Relisten, at);
         }
+        if let Some(at) = self.again_at {
+            table.set(Reason::Relisten, at);
+        }
         if let Some(older) = self.older {
             table.set(Reason::Overlap, older.until);
         }
@@ -285,6 +302,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.changed = false;
         let lists = self.lists_of_others().and(self.offers.lists);
         let (mut differs, mut any, mut first) = (false, !lists.is_empty(), true);
+        let alone = self.blame == Blame::Alone && self.has_new();
+        if self.blame == Blame::Alone && !alone {
+            self.blame = Blame::Open;
+        }
         for index in 0..self.slots.count() {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             let mut wanted = topic.wants > 0 && self.is_active(index);
@@ -293,15 +314,19 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                 self.refuse(index, Why::Unsupported);
                 wanted = false;
             }
-            if wanted && self.singly && topic.standing != Standing::Held {
+            if wanted && topic.standing == Standing::Held {
+                wanted = !alone;
+            } else if wanted && (self.singly || alone) {
                 wanted = core::mem::take(&mut first);
             }
             any |= wanted;
             differs |= wanted != topic.in_current;
             if let Some(topic) = self.slots.topic(index) {
                 topic.in_next = wanted;
+                topic.ahead = 0;
             }
         }
+        self.ahead = [0; 3];
         let lists = lists.or(self.own.lists(any).and(self.offers.lists));
         any |= !lists.is_empty();
         differs |= self.current.map_or(Lists::NONE, |stream| stream.lists) != lists;
@@ -318,6 +343,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if !any {
             self.forget_current();
         }
+        self.singly = false;
+        self.blame = Blame::Open;
         self.changed = self.own.settle();
         // Somebody may have been refused, and something may be forgotten now.
         self.work = true;
@@ -332,31 +359,109 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             return Answered::Taken;
         }
         let is_candidate = |topic: &Topic| topic.in_next && topic.standing != Standing::Held;
-        let candidates = self.slots.topics().filter(|(_, topic)| is_candidate(topic)).count();
-        let one_of_many = why == Why::Gone && candidates > 1;
+        let (one, many) = {
+            let mut candidates = self.slots.topics().filter(|(_, topic)| is_candidate(topic));
+            let one = candidates.next().map(|(index, _)| self.slots.uri(index));
+            (one, candidates.next().is_some())
+        };
+        let mut beside = 0_u16;
+        for (_, topic) in self.slots.topics() {
+            beside += u16::from(topic.in_next && topic.standing == Standing::Held);
+        }
+        if one.is_none() && beside > 0 && why == Why::Gone {
+            // One of those that are heard of is gone: they are asked for anew.
+            return self.doubt(beside);
+        }
+        // One refusal must not stop the others: they are tried one after the other, and that by itself which may be
+        // refused for what has been heard of so far.
+        let to_be_found_out = !never && (many || one.is_some() && beside > 0 && self.blame == Blame::Open);
         for index in 0..self.slots.count() {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             if let Some(topic) = self.slots.topic(index) {
                 topic.in_next = false;
             }
-            if !is_candidate(&topic) || one_of_many {
-                continue;
-            }
-            if why == Why::Gone || never {
+            if is_candidate(&topic) && !to_be_found_out {
                 self.refuse(index, why);
-            } else {
-                // What was heard of before is asked for again.
-                self.refuse_pending(index, why);
+                if !never {
+                    self.set_aside(now, index);
+                }
             }
         }
-        if why == Why::Gone && candidates > 0 {
-            // One refusal must not stop the others: they are tried one after the other.
-            self.singly |= one_of_many;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        if to_be_found_out && many {
+            self.singly = true;
+        } else if to_be_found_out {
+            self.blame = Blame::Alone;
+        } else if self.blame == Blame::Alone {
+            self.blame = Blame::Open;
+        }
+        if one.is_some() {
             self.changed = true;
-        } else if !never {
+        }
+        if !never && (one.is_none() || self.in_a_row.is_multiple_of(AT_ONCE)) {
             self.retry(now, false);
         }
-        if one_of_many { Answered::Taken } else { Answered::Refused(None) }
+        if to_be_found_out { Answered::Taken } else { Answered::Refused(one.filter(|_| !many)) }
+    }
+
+    /// The server refused what it announces, so that one of these is gone.
+    fn doubt(&mut self, count: u16) -> Answered {
+        self.changed = true;
+        self.singly = true;
+        let mut gone = None;
+        for index in 0..self.slots.count() {
+            let Some(topic) = self.slots.topic(index) else { continue };
+            if core::mem::take(&mut topic.in_next) && topic.standing == Standing::Held {
+                topic.standing = Standing::Unasked;
+                topic.stale = true;
+                gone = Some(index);
+            }
+        }
+        match gone.filter(|_| count == 1) {
+            Some(index) => {
+                self.refuse(index, Why::Gone);
+                Answered::Refused(Some(self.slots.uri(index)))
+            }
+            None => Answered::Taken,
+        }
+    }
+
+    /// What was refused for another reason than that it is gone is asked for again some time later, if somebody heard
+    /// of it before.
+    fn set_aside(&mut self, now: Instant, index: u16) {
+        let is_kept = |topic: Topic| topic.wants > 0 && topic.standing == Standing::Refused(Why::Refused);
+        if let Content::Topic(topic) = self.slots.at(index)
+            && is_kept(topic)
+            && self.again_at.is_none()
+        {
+            self.again_at = Some(now.after(pause_after(self.in_vain)));
+            self.in_vain = self.in_vain.saturating_add(1);
+        }
+    }
+
+    fn ask_again(&mut self) {
+        self.again_at = None;
+        let mut any = false;
+        for index in 0..self.slots.count() {
+            if let Some(topic) = self.slots.topic(index)
+                && topic.wants > 0
+                && topic.standing == Standing::Refused(Why::Refused)
+            {
+                topic.standing = Standing::Unasked;
+                any = true;
+            }
+        }
+        self.changed |= any;
+        self.work |= any;
+    }
+
+    /// Whether a URI is wanted that the server has not answered for.
+    fn has_new(&self) -> bool {
+        self.slots.topics().any(|(index, topic)| {
+            topic.wants > 0
+                && !matches!(topic.standing, Standing::Held | Standing::Refused(_))
+                && self.is_active(index)
+        })
     }
 
     /// Ends the older of two streams; `cancel`: it is still open.
@@ -382,9 +487,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         if lasted {
             self.fruitless = 0;
         }
-        let pause = RETRY.saturating_mul(1 << self.fruitless.min(6)).min(RETRY_MAX);
+        let at = now.after(pause_after(self.fruitless));
         self.fruitless = self.fruitless.saturating_add(1);
-        let at = now.after(pause);
         self.pause = Some(self.pause.map_or(at, |was| was.max(at)));
         self.changed = true;
     }
@@ -482,7 +586,12 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     }
 
     fn tell_update(&mut self, topic: u16) {
-        self.each_want(topic, |want, _| want.due |= want.hearing == Hearing::Held);
+        // The server may say so before it answers who asked for it.
+        let asked =
+            matches!(self.slots.at(topic), Content::Topic(Topic { standing: Standing::Asked { .. }, .. }));
+        self.each_want(topic, |want, _| {
+            want.due |= want.hearing == Hearing::Held || asked && want.hearing == Hearing::Pending;
+        });
     }
 
     fn tell_lists(&mut self, lists: Lists) {
@@ -496,6 +605,16 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             {
                 client.due = client.due.or(lists.and(client.lists));
             }
+        }
+    }
+
+    /// Whether it is the older of two streams, if there are two: from the moment that the newer one is asked for, since
+    /// what it says may arrive later than its acknowledgement.
+    const fn one_of_two(&self, older: bool) -> Option<bool> {
+        match (&self.older, &self.next) {
+            (Some(_), _) => Some(older),
+            (None, Some(_)) => Some(true),
+            (None, None) => None,
         }
     }
 
@@ -513,8 +632,13 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     }
 }
 
+/// How long nothing is asked after so many attempts that helped nothing.
+fn pause_after(attempts: u8) -> Duration {
+    RETRY.saturating_mul(1 << attempts.min(6)).min(RETRY_MAX)
+}
+
 /// Whether the other of two streams said the same before. `ahead`: how many more came on the older one.
-const fn is_repeated(ahead: &mut i8, older: bool) -> bool {
+const fn is_repeated(ahead: &mut i16, older: bool) -> bool {
     let repeated = if older { *ahead < 0 } else { *ahead > 0 };
     *ahead = if older { ahead.saturating_add(1) } else { ahead.saturating_sub(1) };
     repeated

@@ -98,8 +98,8 @@ pub(super) struct Topic {
     pub(super) in_next: bool,
     /// The acknowledgement names it.
     pub(super) honoured: bool,
-    /// While two streams are open: how many more updates came on the older one.
-    pub(super) ahead: i8,
+    /// While there are two streams: how many more updates came on the older one.
+    pub(super) ahead: i16,
 }
 
 impl Topic {

@@ -2,6 +2,7 @@
 
 use heapless::Vec;
 
+use super::refusal::without_elicitation_id;
 use super::{Piece, Pieces, RequestParts, TooManyPieces, pieces};
 use crate::held::{Kind, MAX_QUESTIONS, Name, Question, State};
 use crate::span::Span;
@@ -11,20 +12,23 @@ use crate::span::Span;
 pub struct Shown<'a> {
     name: Name,
     method: &'a [u8],
-    params: &'a [u8],
+    params: [&'a [u8]; 2],
 }
 
 impl<'a> Shown<'a> {
     /// From the frame in which the server asked.
     #[must_use]
     pub fn new(question: Question, frame: &'a [u8], parts: &RequestParts) -> Self {
-        let params = parts.params.map_or(b"{}".as_slice(), |params| params.of(frame));
+        let params = parts.params.map_or([b"{}".as_slice(), b""], |params| match question.kind {
+            Kind::Url => without_elicitation_id(frame, params),
+            _ => [params.of(frame), b""],
+        });
         Self { name: question.name(), method: parts.method.of(frame), params }
     }
 }
 
 /// Slices for the head and the end of an `input_required` answer, and for each question.
-const SLICES: usize = 3 + 6 * MAX_QUESTIONS + 3;
+const SLICES: usize = 3 + 7 * MAX_QUESTIONS + 3;
 
 /// The answer to a call that is held: an `input_required` result, as slices to be written one after the other.
 /// `caller_id` is the id of the caller's request, raw. More than [`MAX_QUESTIONS`] are not shown.
@@ -50,7 +54,7 @@ pub fn input_required<'a>(
         put(br#"":{"method":"#);
         put(question.method);
         put(br#","params":"#);
-        put(question.params);
+        question.params.into_iter().for_each(&mut put);
         open = b"},\"";
         end = br#"}},"requestState":""#;
     }

@@ -31,6 +31,8 @@ pub(super) struct Circumstances<'c> {
     pub(super) limit: usize,
     /// What the network said of this request.
     pub(super) detail: Option<&'c str>,
+    /// The server is being written: its users have the tools of the dev proxy.
+    pub(super) dev: bool,
 }
 
 /// Explains the failure of a request.
@@ -50,6 +52,24 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Cancelled => "the request was cancelled".to_owned(),
         Cause::ServerLost => {
             "the server ended during the request; the next call starts a fresh one".to_owned()
+        }
+        Cause::StartFailed if around.dev => format!(
+            "{}; the next request may try again after a moment, and dev_restart tries at once",
+            around.start.unwrap_or("the server could not be started")
+        ),
+        Cause::BackingOff if around.dev => dev_backing_off(around.start),
+        Cause::ShuttingDown if around.dev => "the dev proxy is shutting down".to_owned(),
+        Cause::Restarted => match failure.ran {
+            Ran::No => "the server was restarted before it had the request".to_owned(),
+            Ran::Unknown => {
+                "the server was restarted before it answered: look whether the call took effect before you repeat it"
+                    .to_owned()
+            }
+        },
+        Cause::NotReady => {
+            "the server is not ready yet, and the request did not wait any longer: try again in a moment \
+             (dev_status and dev_logs say how it stands)"
+                .to_owned()
         }
         Cause::StartFailed => around.start.unwrap_or("the server could not be started").to_owned(),
         Cause::BackingOff => backing_off(around.start),
@@ -82,7 +102,7 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Refused => detailed("the server refused the request", around.detail),
         _ => "the request failed".to_owned(),
     };
-    if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff)
+    if matches!(failure.cause, Cause::StartFailed | Cause::ServerLost | Cause::BackingOff | Cause::NotReady)
         && let Some(stderr) = around.stderr
     {
         more.push(("stderr", json!(stderr)));
@@ -182,6 +202,14 @@ fn detailed(what: &str, detail: Option<&str>) -> String {
 fn backing_off(start: Option<&str>) -> String {
     let why = start.map_or(String::new(), |text| format!(" (last: {text})"));
     format!("the server keeps crashing{why}; wait a moment, or `restart` the session to try at once")
+}
+
+fn dev_backing_off(start: Option<&str>) -> String {
+    let why = start.map_or(String::new(), |text| format!(": {text}"));
+    format!(
+        "the server ended or could not be started{why}; it is not tried again at once, but dev_restart does \
+         (dev_logs shows what it wrote)"
+    )
 }
 
 fn with_data(message: String, kind: &str, ran: &str, more: Vec<(&str, Value)>) -> Explained {

@@ -7,10 +7,12 @@ mod cache;
 mod callers;
 mod deferral;
 mod dev;
+mod guest;
 mod legacy;
 mod life;
 mod logging;
 mod marked;
+mod notices;
 mod questions;
 mod relay;
 mod remote;
@@ -30,7 +32,7 @@ use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Era, Revision};
 use drowse_core::framing::Frame;
-use drowse_core::front::{self, Front, Inbound, Rejection};
+use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::link::{Allowance, Cause, Key, Slot};
@@ -55,10 +57,12 @@ use crate::wire::{FileSync, Kind};
 use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
+use super::mouth::{About, Mouth};
 use super::outlet::{Burst, Outlet, flush_once};
 use super::roomy;
 use crate::fault;
 use cache::Cache;
+pub(crate) use guest::{Guest, Offered};
 use legacy::Asks;
 use life::Chronicle;
 use marked::{Marked, OURS};
@@ -68,6 +72,8 @@ use remote::{Post, Remote};
 use snapshot::Gathered;
 use sync::Syncs;
 use tasks::Pending;
+
+pub use dev::{DevConfig, Workshop};
 
 /// Who drowse is to servers.
 const IDENTITY: Identity = Identity { name: "drowse", version: env!("CARGO_PKG_VERSION") };
@@ -185,6 +191,8 @@ struct Inner {
     revision: Option<Revision>,
     /// Who asked for the end, and waits for it.
     closers: Vec<(u64, Vec<u8>)>,
+    /// What is more where the server is being written.
+    dev: Option<Box<dev::Dev>>,
     spawn_failure: Option<String>,
     failure: Option<String>,
     stderr: Vec<u8>,
@@ -231,9 +239,15 @@ struct Payload {
     wanted: Wanted,
     /// The log level that it sets.
     sets_level: Option<Option<Level>>,
+    /// It carries the answers to what its server, a legacy one, refused it for.
+    after_visits: bool,
+    /// What its server asked and its client did not declare.
+    lacks: Option<drowse_core::held::Kind>,
     /// The legacy client that waits for it, and how often the server wanted something of that.
     client: Option<Rc<legacy::Client>>,
     rounds: u16,
+    /// It may run twice.
+    repeatable: bool,
 }
 
 impl Payload {
@@ -258,37 +272,48 @@ impl Payload {
             asked: (Asked::Nothing, None),
             wanted: Wanted::Nothing,
             sets_level: None,
+            after_visits: false,
+            lacks: None,
             client: None,
             rounds: 0,
+            repeatable: false,
         }
     }
 
-    /// Whether its frame is needed after the server has it: to put the request again, or to recognise its retry. A server
-    /// of the legacy era never wants a call put again with answers.
+    /// Whether its frame is needed after a server of that era has it.
     fn is_kept_for_later(&self, server: Option<Revision>) -> bool {
-        let may_want = server.is_none_or(|revision| revision.era() == Era::Modern);
-        let may_ask = may_want && self.client.is_some();
-        let asks = may_ask && matches!(self.method, Method::ToolsCall | Method::PromptsGet);
-        self.method.only_reads()
-            || asks
-            || self.capabilities != ClientCapabilities::default() && self.client.is_none()
+        let can_be_asked = self.capabilities != ClientCapabilities::default();
+        self.repeatable
+            || answer::is_needed_later(
+                self.method,
+                self.era(),
+                server.map(|revision| revision.era()),
+                can_be_asked,
+            )
+    }
+
+    /// The era of its client.
+    const fn era(&self) -> Era {
+        if self.client.is_some() { Era::Legacy } else { Era::Modern }
     }
 }
 
 struct Connection {
     front: Front,
-    outlet: Outlet,
+    mouth: Mouth,
     closed: Rc<Notify>,
     /// Whose view it is, as a number; whether others may have the same.
     principal: u64,
     named: bool,
     /// The renewals that its caller knows of.
     renewals: u64,
+    /// The most verbose log level that a modern client wanted with a request.
+    level: Option<Level>,
     /// What a legacy client said of itself.
     client: Option<Rc<legacy::Client>>,
     /// Its batches that are not answered.
     batches: Vec<legacy::Batch>,
-    _flusher: Task,
+    _flusher: Option<Task>,
 }
 
 struct Running {
@@ -369,6 +394,7 @@ impl Hub {
             handshake: None,
             revision,
             closers: Vec::new(),
+            dev: None,
             spawn_failure: None,
             failure: None,
             stderr: Vec::new(),
@@ -415,6 +441,7 @@ impl Hub {
     pub fn close(&self) {
         self.with(|hub, inner, now| {
             inner.server.close(now);
+            inner.close_dev();
             hub.drive(inner, None);
         });
     }
@@ -479,6 +506,7 @@ impl Hub {
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
+                        inner.dev_timeout(now);
                         inner.settles = inner.settles.filter(|at| now < *at);
                         inner.armed = inner.next_timeout();
                         hub.drive(inner, None);
@@ -526,7 +554,7 @@ impl Hub {
                 any = true;
                 let outlet = match whose {
                     SERVER => inner.running.as_mut().and_then(|running| running.input.as_mut()),
-                    id => inner.connections.get_mut(&id).map(|connection| &mut connection.outlet),
+                    id => inner.connections.get_mut(&id).and_then(|connection| connection.mouth.stream()),
                 };
                 if let Some(outlet) = outlet {
                     outlet.handle_burst_over();
@@ -552,7 +580,8 @@ impl Hub {
                 }
                 inner.drive_tasks(now);
                 self.tell_of_snapshot(inner, now);
-                if self.drive_questions(inner, now) | self.drive_asks(inner, now) {
+                if self.drive_questions(inner, now) | self.drive_asks(inner, now) | self.drive_dev(inner, now)
+                {
                     continue;
                 }
                 break;
@@ -597,6 +626,8 @@ impl Hub {
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    let frame = current.and_then(|(of, frame)| (of == key).then_some(frame));
+                    let payload = payload.and_then(|payload| inner.answer_without(payload, failure, frame));
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
                             remote.abandon(wire);
@@ -604,8 +635,9 @@ impl Hub {
                         if payload.connection == OURS {
                             self.tools_listed(inner);
                         }
-                        let cancelled = failure.cause == Cause::Cancelled && payload.client.is_some();
-                        match inner.connections.get_mut(&payload.connection).filter(|_| cancelled) {
+                        let cancelled = failure.cause == Cause::Cancelled;
+                        let connection = inner.connections.get_mut(&payload.connection);
+                        match connection.filter(|one| cancelled && !one.front.answers_cancelled()) {
                             Some(connection) => connection.leave_unanswered(&payload.id),
                             None => {
                                 let id = Some(payload.id.as_slice());
@@ -704,6 +736,7 @@ impl Hub {
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
         let persisted = inner.host.persist(&facts);
+        inner.note_dev(now, record.state);
         inner.chronicle(now, record);
         match persisted {
             Ok(()) => {
@@ -786,10 +819,11 @@ impl Hub {
                     r#"{{"jsonrpc":"2.0","method":"notifications/drowse/goaway","params":{{"last":{}}}}}"#,
                     connection.front.read_count()
                 );
-                connection.outlet.send(&[goaway.as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[goaway.as_bytes()]);
             }
             // What comes now never ran, and its sender is told by the goodbye, or by the missing hello.
             connection.front.close();
+            connection.mouth.close();
             connection.closed.notify_one();
         }
         if !inner.started {
@@ -836,6 +870,7 @@ impl Inner {
             self.asks.poll_timeout(),
             self.tasks.poll_timeout(),
             self.gathered.poll_timeout(),
+            self.dev_deadline(),
         ];
         ours.into_iter().chain([server]).flatten().min()
     }
@@ -863,6 +898,7 @@ impl Inner {
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
             detail: None,
+            dev: self.dev.is_some(),
         })
     }
 

@@ -10,6 +10,7 @@ mod explain;
 mod host;
 mod hub;
 mod intake;
+mod mouth;
 mod outlet;
 mod roomy;
 mod settings;
@@ -44,7 +45,9 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
-pub use hub::{Hub, HubConfig};
+pub use hub::{DevConfig, Hub, HubConfig, Workshop};
+pub(crate) use hub::{Guest, Offered};
+pub(crate) use mouth::{About, Sink};
 
 use host::BridgeHost;
 

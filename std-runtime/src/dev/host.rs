@@ -1,5 +1,6 @@
 //! The surroundings of the dev proxy's server: its processes, and the log. Nothing is written down.
 
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
@@ -7,23 +8,19 @@ use crate::bridge::{Backend, Facts, Host, Process, StartFailure};
 use crate::process::{self, Launch};
 use crate::snapshot::Snapshot;
 
-use super::Options;
 use super::log::Log;
+use super::workshop::Shared;
 
 pub(super) struct DevHost {
-    launch: Launch,
+    shared: Rc<RefCell<Shared>>,
     log: Rc<Log>,
     /// What the server offered when it was last asked, for the time when it does not run.
     snapshot: Option<Vec<u8>>,
 }
 
 impl DevHost {
-    pub(super) fn new(options: Options, log: Rc<Log>) -> Self {
-        let Options { command, args, cwd, mut environment, env, .. } = options;
-        log.redact(&env);
-        environment.extend(env);
-        let launch = Launch { command, args, cwd, env: environment, marker: String::new() };
-        Self { launch, log, snapshot: None }
+    pub(super) fn new(shared: Rc<RefCell<Shared>>, log: Rc<Log>) -> Self {
+        Self { shared, log, snapshot: None }
     }
 }
 
@@ -33,8 +30,17 @@ impl Host for DevHost {
     }
 
     fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
-        self.launch.marker = process::new_marker();
-        let tree = process::launch(&self.launch).map_err(|error| error.to_string())?;
+        self.log.server_gone();
+        let mut shared = self.shared.borrow_mut();
+        shared.made_of = shared.fingerprint();
+        let launch = Launch {
+            command: shared.command.first().cloned().unwrap_or_default(),
+            args: shared.command.get(1..).unwrap_or_default().to_vec(),
+            cwd: shared.cwd.clone(),
+            env: shared.environment.iter().chain(&shared.env).cloned().collect(),
+            marker: process::new_marker(),
+        };
+        let tree = process::launch(&launch).map_err(|error| error.to_string())?;
         Ok(Backend::Process(Process::of(tree)))
     }
 

@@ -3,33 +3,44 @@
 //! [`run`] is the whole program: a [`Hub`] with a host of its own, the standard streams as its one connection, and an
 //! end that takes the server's whole tree along. It keeps no session and writes no records.
 
+mod files;
 mod host;
 mod log;
 mod stream;
+mod watch;
+mod workshop;
 
+use std::cell::RefCell;
 use std::io;
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
+use drowse_core::dev;
 use drowse_core::lifecycle;
 use drowse_core::link::Allowance;
 use drowse_core::server;
 use drowse_core::snapshot;
 use drowse_core::time::Duration;
 use rustix::io::fcntl_dupfd_cloexec;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
-use crate::bridge::{Hub, HubConfig, stdio};
+use crate::bridge::{DevConfig, Hub, HubConfig, stdio};
 use crate::process;
+use crate::serve;
 use crate::sys::suspension::Suspension;
 use crate::wire::MAX_MESSAGE;
 
 use host::DevHost;
 use log::Log;
 use stream::Watched;
+use watch::Watch;
+use workshop::{Shared, Shop};
 
 /// How many requests may be under way at once; more wait on their connection.
 const SLOTS: usize = 256;
@@ -52,8 +63,42 @@ pub struct Options {
     pub environment: Vec<(String, String)>,
     /// What is added to that, until a restart says otherwise.
     pub env: Vec<(String, String)>,
+    /// The shell command that builds the server.
+    pub build: Option<String>,
+    /// How long that may take.
+    pub build_limit: Duration,
+    /// The files after whose change the server is built and restarted, as patterns.
+    pub watch: Vec<String>,
+    /// How long a restart waits for what is under way.
+    pub drain: Duration,
+    /// How long a request waits for a server that is not ready.
+    pub discovery_wait: Duration,
+    /// Calls that may run twice, by the annotations of their tools, are put again where a restart ended them.
+    pub replay_safe: bool,
     /// What a request may take without an answer or progress.
     pub timeout: Duration,
+    /// Clients come over HTTP, and not on the standard streams.
+    pub http: Option<Http>,
+}
+
+/// Where clients come over HTTP.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// The address to listen at; port 0 is any that is free.
+    pub address: SocketAddr,
+    /// How it is served.
+    pub options: serve::Options,
+}
+
+/// Why the proxy could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum DevError {
+    /// Something that was asked for cannot be done; what to do is said.
+    #[error("{0}")]
+    Usage(String),
+    /// The system refused.
+    #[error("the proxy cannot be set up: {0}")]
+    Io(#[from] io::Error),
 }
 
 /// Why the proxy ended.
@@ -67,29 +112,46 @@ pub enum Ended {
 
 /// Serves the client on the standard streams, until that goes or a signal comes; then nothing of the server is left.
 ///
-/// To be called on the main thread: the server is killed when that ends.
+/// To be called on the main thread: the server is killed when that ends. Over HTTP, `listening` is told where.
 ///
 /// # Errors
 /// If the process cannot be made fit to own a server.
-pub fn run(options: Options) -> io::Result<Ended> {
+pub fn run(options: Options, listening: impl FnOnce(SocketAddr)) -> Result<Ended, DevError> {
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve(options))
+    tokio::task::LocalSet::new().block_on(&runtime, serve_all(options, listening))
 }
 
-async fn serve(options: Options) -> io::Result<Ended> {
+async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Result<Ended, DevError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let log = Log::new(stderr()?);
-    let config = hub_config(&options);
-    let hub = Hub::new(config, Box::new(DevHost::new(options, Rc::clone(&log))));
+    let log = Log::new(another(io::stderr())?);
+    let mut watch = match options.watch.as_slice() {
+        [] => None,
+        patterns => Some(Watch::new(&options.cwd, patterns).map_err(DevError::Usage)?),
+    };
+    let (config, dev) = (hub_config(&options), dev_config(&options));
+    let shared = Rc::new(RefCell::new(Shared::new(&options)));
+    let host = DevHost::new(Rc::clone(&shared), Rc::clone(&log));
+    let shop = Shop::new(Rc::clone(&shared), Rc::clone(&log));
+    let http = options.http;
+    let hub = Hub::in_the_making(config, dev, Box::new(host), Box::new(shop));
     hub.stand_by();
 
-    let (reader, over) = Watched::new(stdio::reader(fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?)?);
-    let writer = stdio::writer(fcntl_dupfd_cloexec(io::stdout().as_fd(), 3)?)?;
-    let client = hub.clone();
-    tokio::task::spawn_local(async move { client.serve_client(reader, writer, Asker::DevProxy).await });
+    let over = match http {
+        None => serve_streams(&hub)?,
+        Some(Http { address, options }) => {
+            let listener = TcpListener::bind(address)
+                .await
+                .map_err(|error| DevError::Usage(format!("--http {address}: {error}")))?;
+            options.check().map_err(|error| DevError::Usage(error.to_string()))?;
+            listening(listener.local_addr()?);
+            let hub = hub.clone();
+            tokio::task::spawn_local(async move { serve::http(&hub, listener, options).await });
+            Rc::new(Notify::new())
+        }
+    };
 
     let mut suspension = Suspension::watch();
     let mut ended = None;
@@ -111,15 +173,46 @@ async fn serve(options: Options) -> io::Result<Ended> {
             _ = interrupt.recv() => end(Ended::BySignal(libc::SIGINT)),
             _ = hangup.recv() => end(Ended::BySignal(libc::SIGHUP)),
             length = suspension.ended() => hub.suspended(length),
+            () = changed(&mut watch) => hub.files_changed(),
         }
     }
+    shared.borrow().finished().await;
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     let _ = tokio::time::timeout(GOODBYE, log.flushed()).await;
     Ok(ended.unwrap_or(Ended::ByClient))
 }
 
-fn stderr() -> io::Result<std::os::fd::OwnedFd> {
-    Ok(fcntl_dupfd_cloexec(io::stderr().as_fd(), 3)?)
+/// Serves the client on the standard streams. What is given is told when that is over.
+fn serve_streams(hub: &Hub) -> io::Result<Rc<Notify>> {
+    let (reader, over) = Watched::new(stdio::reader(another(io::stdin())?)?);
+    let writer = stdio::writer(another(io::stdout())?)?;
+    let hub = hub.clone();
+    tokio::task::spawn_local(async move { hub.serve_client(reader, writer, Asker::DevProxy).await });
+    Ok(over)
+}
+
+async fn changed(watch: &mut Option<Watch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn dev_config(options: &Options) -> DevConfig {
+    DevConfig {
+        machine: dev::Config {
+            builds: options.build.is_some(),
+            drain: options.drain,
+            build_limit: options.build_limit,
+            ..dev::Config::default()
+        },
+        discovery_wait: options.discovery_wait,
+        replay_safe: options.replay_safe,
+    }
+}
+
+fn another(stream: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(fcntl_dupfd_cloexec(stream, 3)?)
 }
 
 fn hub_config(options: &Options) -> HubConfig {
@@ -129,6 +222,7 @@ fn hub_config(options: &Options) -> HubConfig {
                 input_grace: GRACE,
                 terminate_grace: GRACE,
                 resident: true,
+                in_the_making: true,
                 ..lifecycle::Config::default()
             },
             allowance: Allowance {

@@ -128,6 +128,9 @@ struct Shared {
     saved: RefCell<Vec<(Duration, Value)>>,
     file: RefCell<Option<Vec<u8>>>,
     toolset: Cell<usize>,
+    /// What servers got, to the byte; and whether a test answers it.
+    lines: RefCell<Vec<String>>,
+    by_hand: Cell<bool>,
     changed: Notify,
 }
 
@@ -148,6 +151,8 @@ impl Stage {
             saved: RefCell::default(),
             file: RefCell::default(),
             toolset: Cell::default(),
+            lines: RefCell::default(),
+            by_hand: Cell::default(),
             changed: Notify::new(),
         }))
     }
@@ -231,6 +236,28 @@ impl Stage {
     pub(crate) fn note_event(&self, event: Event) {
         self.0.events.borrow_mut().push((self.elapsed(), event));
         self.0.changed.notify_waiters();
+    }
+
+    fn note_line(&self, line: &str) {
+        self.0.lines.borrow_mut().push(line.to_owned());
+        self.0.changed.notify_waiters();
+    }
+
+    /// Every line that servers got, as it stood there. Of a request to a server behind a URL that was broken off, also
+    /// `closed` and its id.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lines.borrow().clone()
+    }
+
+    /// From now on servers answer nothing by themselves, or do so again.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn answer_by_hand(&self, by_hand: bool) {
+        self.0.by_hand.set(by_hand);
+    }
+
+    fn is_by_hand(&self) -> bool {
+        self.0.by_hand.get()
     }
 
     pub(crate) fn events(&self) -> Vec<(Duration, Event)> {

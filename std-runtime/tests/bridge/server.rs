@@ -302,6 +302,10 @@ async fn serve(stage: &Stage, process: &Rc<Process>, input: DuplexStream) {
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         stage.note_event(Event::Got(message.clone()));
+        stage.note_line(&line);
+        if stage.is_by_hand() {
+            continue;
+        }
         if script.dies_on.is_some_and(|method| message["method"] == method) {
             return process.end(stage, Exit::Status(3));
         }

@@ -146,7 +146,7 @@ pub(crate) struct Site {
     /// The stream that belongs to no request.
     stream: RefCell<Option<Rc<Respond>>>,
     /// Each request of a tool that runs is like a process that answers one request.
-    running: RefCell<Vec<Rc<Process>>>,
+    running: RefCell<Vec<(Value, Rc<Process>)>>,
 }
 
 impl Site {
@@ -197,10 +197,14 @@ impl Site {
         if let Some(stream) = &*self.stream.borrow() {
             return stream.chunk(events(line));
         }
+        self.says_to(None, line);
+    }
+
+    /// Says something on the stream of the request of that id, or of the last that runs. `false`: there is none.
+    pub(crate) fn says_to(&self, id: Option<&Value>, line: &str) -> bool {
         let running = self.running.borrow();
-        if let Some(process) = running.last() {
-            process.write(line.to_owned());
-        }
+        let found = running.iter().rev().find(|(of, _)| id.is_none_or(|id| id == of));
+        found.inspect(|(_, process)| process.write(line.to_owned())).is_some()
     }
 
     fn reply(self: &Rc<Self>, stage: &Stage, seen: Seen, mut respond: Respond) {
@@ -257,7 +261,7 @@ impl Site {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
             if message["method"] == "notifications/cancelled" {
                 let id = message["params"]["requestId"].to_string();
-                for process in &*self.running.borrow() {
+                for (_, process) in &*self.running.borrow() {
                     process.cancel(&id);
                 }
             }
@@ -266,7 +270,10 @@ impl Site {
         let process = Process::of_request();
         let (sender, mut lines) = mpsc::unbounded_channel::<String>();
         process.writes_to(sender);
-        if let Some(answer) = server::request(stage, &process, method, id, &message["params"]) {
+        let by_hand = stage.is_by_hand();
+        let answer =
+            if by_hand { None } else { server::request(stage, &process, method, id, &message["params"]) };
+        if let Some(answer) = answer {
             if peer == Peer::Old {
                 self.says(&answer.to_string());
                 return respond.whole(202, &[], "");
@@ -282,7 +289,7 @@ impl Site {
             return respond.json(status, &answer);
         }
         // It runs: its messages come on a stream.
-        self.running.borrow_mut().push(Rc::clone(&process));
+        self.running.borrow_mut().push((id.clone(), Rc::clone(&process)));
         let (site, stage, id) = (Rc::clone(self), stage.clone(), id.clone());
         if peer == Peer::Old {
             respond.whole(202, &[], "");
@@ -309,11 +316,14 @@ impl Site {
                 respond.chunk(events(&line));
                 let message: Value = serde_json::from_str(&line).unwrap_or_default();
                 if message.get("method").is_none() && message["id"] == id {
-                    site.running.borrow_mut().retain(|other| !Rc::ptr_eq(other, &process));
+                    site.running.borrow_mut().retain(|(_, other)| !Rc::ptr_eq(other, &process));
                     return;
                 }
             }
-            site.running.borrow_mut().retain(|other| !Rc::ptr_eq(other, &process));
+            site.running.borrow_mut().retain(|(_, other)| !Rc::ptr_eq(other, &process));
+            if stage.is_by_hand() {
+                stage.note_line(&format!("closed {id}"));
+            }
             if stage.script().peer == Peer::Modern {
                 process.cancel(&id.to_string());
             }
@@ -356,10 +366,11 @@ impl Client for Visit {
             check_metadata(stage.script().peer, &seen);
             site.seen.borrow_mut().push(seen.clone());
             let (head, response) = oneshot::channel();
-            let (body, pieces) = mpsc::unbounded_channel();
-            let mut respond = Respond { head: Some(head), body, pieces: Some(pieces) };
+            let (chunks, pieces) = mpsc::unbounded_channel();
+            let mut respond = Respond { head: Some(head), body: chunks, pieces: Some(pieces) };
             if seen.verb == "POST" && !(stage.script().peer == Peer::Old && seen.path == "/mcp") {
                 stage.note_event(Event::Got(seen.message.clone()));
+                stage.note_line(std::str::from_utf8(&body).expect("drowse sends text"));
             }
             let handler = {
                 let mut taken = site.taken.borrow_mut();

@@ -2,7 +2,8 @@
 
 use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
-use drowse_core::era::Era;
+use drowse_core::front::answer::{Answer, Asked};
+use drowse_core::held::Carries;
 use drowse_core::link::{Failure, Ran};
 
 use super::*;
@@ -54,31 +55,40 @@ impl Hub {
             () = self.read_connection(id, &mut reader) => {}
             () = closed.notified() => {}
         }
-        self.with(|hub, inner, now| {
-            // A caller that went away does not want its answers.
-            let (principal, named) =
-                inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
-            for key in inner.keys_of(|payload| payload.last == id) {
-                inner.give_up(now, key);
-            }
-            if !named {
-                inner.principal_gone(principal);
-            }
-            inner.marked.forget(id, None);
-            inner.asks.handle_client_gone(id);
-            inner.unlisten(now, id, None);
-            hub.drive(inner, None);
-        });
+        self.with(|hub, inner, now| hub.caller_gone(inner, now, id));
         // A last word (a refusal, the goodbye) is worth a moment, not more.
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
         self.with(|hub, inner, _| {
-            let levels = inner.connections.remove(&id).is_some_and(|gone| gone.front.level().is_some());
-            if levels {
-                inner.apply_levels();
-                hub.drive(inner, None);
-            }
+            hub.remove_connection(inner, id);
             hub.rest_if_quiet(inner);
         });
+    }
+
+    /// A caller went away: it does not want its answers.
+    pub(super) fn caller_gone(&self, inner: &mut Inner, now: Instant, id: u64) {
+        let (principal, named) =
+            inner.connections.get(&id).map_or((0, false), |one| (one.principal, one.named));
+        for key in inner.keys_of(|payload| payload.last == id) {
+            inner.give_up(now, key);
+        }
+        if !named {
+            inner.principal_gone(principal);
+        }
+        inner.marked.forget(id, None);
+        inner.asks.handle_client_gone(id);
+        inner.unlisten(now, id, None);
+        inner.dev_gone(id, None);
+        self.drive(inner, None);
+    }
+
+    /// Forgets a connection.
+    pub(super) fn remove_connection(&self, inner: &mut Inner, id: u64) {
+        let levels =
+            inner.connections.remove(&id).is_some_and(|gone| gone.front.level().or(gone.level).is_some());
+        if levels {
+            inner.apply_levels();
+            self.drive(inner, None);
+        }
     }
 
     /// Says so where nobody is connected and nothing is in flight. Not at once but after whatever is to be done now, which
@@ -166,18 +176,19 @@ impl Hub {
     }
 
     fn client_backlog(&self, id: u64) -> usize {
-        self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.outlet.backlog())
+        self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.mouth.backlog())
     }
 
     /// Waits until no more than `size` bytes are left to be written on a connection, or it is broken or gone.
     pub(super) async fn backlog_at_most(&self, id: u64, size: usize) {
         loop {
             let eased = match self.0.inner.borrow().connections.get(&id) {
-                Some(Connection { outlet, .. }) if outlet.backlog() > size && !outlet.is_broken() => {
-                    outlet.eased()
+                Some(Connection { mouth, .. }) if mouth.backlog() > size && !mouth.is_broken() => {
+                    mouth.eased()
                 }
-                _ => return,
+                _ => None,
             };
+            let Some(eased) = eased else { return };
             eased.notified().await;
         }
     }
@@ -196,7 +207,7 @@ impl Hub {
                 loop {
                     wake.notified().await;
                     hub.flush(|inner| {
-                        inner.connections.get_mut(&id).map(|connection| &mut connection.outlet)
+                        inner.connections.get_mut(&id).and_then(|connection| connection.mouth.stream())
                     })
                     .await;
                     hub.eased(id);
@@ -206,13 +217,14 @@ impl Hub {
                 // Without a hello it is a principal of its own.
                 principal: if front.is_open() { inner.questions.principal(None) } else { 0 },
                 front,
-                outlet,
+                mouth: Mouth::Stream(outlet),
                 closed: Rc::clone(&closed),
                 named: false,
                 renewals: inner.told,
+                level: None,
                 client: None,
                 batches: Vec::new(),
-                _flusher: flusher,
+                _flusher: Some(flusher),
             };
             inner.connections.insert(id, connection);
             Some((id, closed))
@@ -245,7 +257,7 @@ impl Hub {
     ) -> Flow {
         let default = inner.config.server.allowance;
         let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
-        if connection.outlet.is_broken() {
+        if connection.mouth.is_broken() {
             return Flow::Close;
         }
         let inbound = match whole {
@@ -262,7 +274,7 @@ impl Hub {
                     "bridge": env!("CARGO_PKG_VERSION"),
                     "pid": std::process::id(),
                 }}});
-                connection.outlet.send(&[welcome.to_string().as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[welcome.to_string().as_bytes()]);
             }
             Inbound::Refused => {
                 let refused = json!({"drowse": {"refused": {
@@ -270,7 +282,7 @@ impl Hub {
                     "reason": "this bridge speaks another version of drowse's hello: restart the session",
                     "inFlight": inner.server.lifecycle().in_flight(),
                 }}});
-                connection.outlet.send(&[refused.to_string().as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[refused.to_string().as_bytes()]);
                 return Flow::Close;
             }
             Inbound::Leave => {
@@ -320,7 +332,9 @@ impl Hub {
                 }
                 inner.unlisten(now, id, Some(wanted));
                 inner.give_up_round(id, wanted);
-                if inner.marked.forget(id, Some(wanted)) {
+                inner.dev_gone(id, Some(wanted));
+                let answers = inner.connections.get(&id).is_some_and(|one| one.front.answers_cancelled());
+                if inner.marked.forget(id, Some(wanted)) && answers {
                     // It was refused, and is not sent again.
                     let failure = Failure { cause: Cause::Cancelled, ran: Ran::No };
                     let explained = inner.explain(|around| explain::failure(failure, around));
@@ -348,6 +362,7 @@ impl Hub {
                 self.drive(inner, None);
                 return flow;
             }
+            Inbound::Progress { token } => self.client_progress(inner, id, frame, token),
             Inbound::Batch { items } => return self.batch(inner, now, id, frame, items),
             Inbound::Ignore => return Flow::Next,
             Inbound::Reject { id: request, rejection } => {
@@ -369,15 +384,33 @@ impl Hub {
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        if self.dev_call(inner, now, connection, frame, &operation, &parts) {
+            return Flow::Next;
+        }
         // A modern server has states of its own; a legacy one would run the call again.
         let is_modern = inner.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
-        if client.is_none() && !is_modern && Questions::is_retry(frame, &parts) {
+        let carries = match client.is_none() && !is_modern {
+            true => Carries::of(frame, operation.method, parts.params),
+            false => Carries::default(),
+        };
+        if carries.state.is_some() {
             self.retry(inner, connection, frame, operation.method, parts, token);
             self.drive(inner, None);
             return Flow::Next;
         }
-        if client.is_some() && is_modern && operation.method == Method::Tasks {
+        if let Some(responses) = carries.responses
+            && !splice::accepts_all(frame, responses)
+        {
+            let text =
+                "the user did not accept what the server requires first, so the request was not put again";
+            let explained = explain::refused(text.to_owned(), "declined");
+            inner.reply_error(connection, Some(parts.id.of(frame)), explain::CODE, &explained);
+            return Flow::Next;
+        }
+        if let Some(revision) = inner.revision
+            && !inner.reaches(connection, operation.method, revision)
+        {
             inner.reply_error(connection, Some(parts.id.of(frame)), -32601, &legacy::no_such_tasks());
             return Flow::Next;
         }
@@ -413,9 +446,15 @@ impl Hub {
                         let level = front.and_then(|front| front.level()).unwrap_or(Level::Info);
                         (client.capabilities, Wanted::From(level))
                     }
-                    None => (ClientCapabilities::of_request(frame, &parts), Wanted::of(frame, &parts)),
+                    None => {
+                        let wanted = Wanted::of(frame, &parts);
+                        inner.wants_log(connection, wanted);
+                        (ClientCapabilities::of_request(frame, &parts), wanted)
+                    }
                 };
+                let repeatable = inner.may_be_repeated(key, operation.method, frame, &parts);
                 let payload = Payload {
+                    repeatable,
                     allowance: operation.allowance,
                     order: inner.order,
                     principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
@@ -423,6 +462,7 @@ impl Hub {
                     cached_as,
                     wanted,
                     sets_level,
+                    after_visits: carries.responses.is_some(),
                     client,
                     asked: tasks::asked(frame, &parts, operation.method, capabilities),
                     ..payload
@@ -443,6 +483,11 @@ impl Hub {
                     connection.front.unread();
                 }
                 return Flow::Wait;
+            }
+            Err(Refusal::Unavailable(_))
+                if inner.refused_without(connection, frame, parts, operation.method) =>
+            {
+                self.drive(inner, None);
             }
             Err(Refusal::Unavailable(why)) => {
                 let explained = inner.explain(|around| explain::unavailable(why, around));
@@ -471,9 +516,18 @@ impl Inner {
             // Whatever it said: it answered.
             return self.reply(payload.connection, &payload.id, &[b"{}"]);
         }
+        if method == Method::ToolsList
+            && let envelope::Message::Response { result, .. } = *message
+            && !(self.remote.is_some() && revision.era() == Era::Modern)
+        {
+            self.marked.remember(line, result);
+        }
         if let Some(key) = &payload.cached_as {
             self.cache.keep(self.server.now(), method, key, line, message);
         }
+        let with_ours = self.with_dev_tools(method, line, message);
+        let reread = with_ours.as_deref().and_then(|line| Some((line, envelope::read(line).ok()?)));
+        let (line, message) = reread.as_ref().map_or((line, message), |(line, message)| (*line, message));
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
         if connection.renewals != self.renewals {
@@ -481,11 +535,38 @@ impl Inner {
             self.told = self.renewals;
             if connection.front.knows_drowse() {
                 let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
-                connection.outlet.send(&[line.as_bytes()], None);
+                connection.mouth.send(About::Nothing, &[line.as_bytes()]);
             }
         }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
+        let asked = Asked {
+            method,
+            client: payload.era(),
+            verbatim,
+            capabilities: payload.capabilities,
+            lacks: payload.lacks,
+        };
+        let answer = Answer::of(line, message, revision.era(), &asked);
+        let own_id = payload.id.as_slice();
+        match &answer {
+            Answer::VisitFirst(visit) => {
+                return connection.answer(Some(own_id), &splice::visit_first(own_id, line, visit));
+            }
+            Answer::Missing(kind) => {
+                return connection.answer(Some(own_id), &splice::missing_capability(own_id, *kind));
+            }
+            Answer::Visits(visit) => {
+                visit.ids(line).for_each(|id| self.asks.visits.handle_asked(id, payload.connection));
+            }
+            Answer::Unknown => {
+                let text =
+                    "the server's answer is of a kind that the client's revision does not have".to_owned();
+                let explained = explain::refused(text, "unsupported");
+                return self.reply_error(payload.connection, Some(own_id), explain::CODE, &explained);
+            }
+            Answer::Plain | Answer::Round => {}
+        }
         let rewritten = match &payload.client {
             Some(_) => splice::answer_legacy(line, message, id, method, revision),
             None => splice::answer(line, message, id, method, revision, verbatim),
@@ -500,8 +581,9 @@ impl Inner {
                 return self.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
             }
         }
-        if connection.outlet.backlog() + connection.gathered() > limit.saturating_mul(2) {
+        if connection.mouth.backlog() + connection.gathered() > limit.saturating_mul(2) {
             // It asks for more than it reads.
+            connection.mouth.close();
             connection.closed.notify_one();
             self.host.note("closed a caller's connection: it does not read its answers");
         }
@@ -511,10 +593,11 @@ impl Inner {
         if let Some(Some(payload)) = self.payloads.get(key.index())
             && let Some(wanted) = &payload.token
             && let Some(connection) = self.connections.get_mut(&payload.connection)
-            && connection.outlet.backlog() < SERVER_BACKLOG
+            && connection.mouth.backlog() < SERVER_BACKLOG
             && let Ok(pieces) = splice::progress(line, token, Span::new(0, wanted.len()))
         {
-            with_slices(&pieces, line, wanted, |slices| connection.outlet.send(slices, None));
+            let about = About::Request(&payload.id);
+            with_slices(&pieces, line, wanted, |slices| connection.mouth.send(about, slices));
         }
     }
 

@@ -3,14 +3,15 @@
 //! Keeps frames. Who is asked what, for how long, and what a message asks for, is the core's ([`drowse_core::front`]).
 
 use drowse_core::capabilities::ClientCapabilities;
-use drowse_core::era::Era;
 use drowse_core::front::asking::{self, Asking, Ended, GroupKey, Subject, Why};
 use drowse_core::front::round::{self, MAX_ROUNDS, Round, Wanted as Asked};
+use drowse_core::front::visits::{self, Visits};
 use drowse_core::held::Kind;
 use drowse_core::json;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::logging::Level;
 use drowse_core::splice::{LegacyClient, NoAnswer};
+use drowse_core::tally::Ending;
 
 use super::callers::Flow;
 use super::relay::written;
@@ -18,6 +19,8 @@ use super::*;
 
 /// How many groups of questions are open at once.
 const SLOTS: usize = 128;
+/// Of how many visits to addresses it is known whose they are.
+const VISITS: usize = 256;
 /// The generation of a question that its server does not ask any more.
 const TAKEN_BACK: u64 = u64::MAX;
 /// Who drowse is to clients whose server said nothing of itself.
@@ -63,12 +66,15 @@ pub(super) fn no_such_tasks() -> Explained {
 pub(super) struct Asks {
     asking: Asking<Box<[asking::Slot]>>,
     kept: HashMap<u64, (GroupKey, Kept)>,
+    /// Where clients were sent.
+    pub(super) visits: Visits<[visits::Slot; VISITS]>,
 }
 
 impl Asks {
     pub(super) fn new() -> Self {
         let slots = vec![asking::Slot::EMPTY; SLOTS].into_boxed_slice();
-        Self { asking: Asking::new(slots), kept: HashMap::new() }
+        let visits = Visits::new([visits::Slot::EMPTY; VISITS]);
+        Self { asking: Asking::new(slots), kept: HashMap::new(), visits }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -86,6 +92,7 @@ impl Asks {
 
     pub(super) fn handle_client_gone(&mut self, client: u64) {
         self.asking.handle_client_gone(client);
+        self.visits.handle_client_gone(client);
     }
 }
 
@@ -94,6 +101,8 @@ impl Asks {
 pub(super) struct Batch {
     /// The requests that are not answered yet.
     ids: Vec<Vec<u8>>,
+    /// One of its requests, which stands for all.
+    about: Vec<u8>,
     gathered: Vec<u8>,
     /// Not all of it was read: the items that were.
     read: Option<usize>,
@@ -114,7 +123,7 @@ impl Connection {
             None => batch.read.is_some(),
         });
         match of_batch.and_then(|at| self.batches.get_mut(at)) {
-            None => self.outlet.send(parts, None),
+            None => self.mouth.send(id.map_or(About::Nothing, About::Answer), parts),
             Some(batch) => {
                 batch.add(parts);
                 self.settled(id);
@@ -136,8 +145,10 @@ impl Connection {
             }
             if batch.ids.is_empty() && batch.read.is_none() {
                 let batch = self.batches.remove(at);
-                if !batch.gathered.is_empty() {
-                    self.outlet.send(&[&batch.gathered, b"]"], None);
+                if batch.gathered.is_empty() {
+                    self.mouth.leave_unanswered(&batch.about);
+                } else {
+                    self.mouth.send(About::Answer(&batch.about), &[&batch.gathered, b"]"]);
                 }
             }
         }
@@ -145,7 +156,9 @@ impl Connection {
 
     /// A request of a legacy client that it cancelled gets no answer (basic/utilities/cancellation).
     pub(super) fn leave_unanswered(&mut self, id: &[u8]) {
-        if !self.batches.is_empty() {
+        if self.batches.is_empty() {
+            self.mouth.leave_unanswered(id);
+        } else {
             self.settled(Some(id));
         }
     }
@@ -174,7 +187,14 @@ impl Hub {
                     act(batch);
                 }
             };
-            open(inner, &mut |batch| batch.ids.extend(request.map(|request| request.of(item).to_vec())));
+            open(inner, &mut |batch| {
+                if let Some(request) = request {
+                    batch.ids.push(request.of(item).to_vec());
+                    if batch.about.is_empty() {
+                        request.of(item).clone_into(&mut batch.about);
+                    }
+                }
+            });
             match self.client_line(inner, now, id, item, false) {
                 Flow::Next => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
@@ -209,13 +229,15 @@ impl Hub {
         };
         let (method, params) = (parts.method.of(line), parts.params.map(|params| params.of(line)));
         let text = written(|w| round::question(w, group.id(0), method, params));
+        let visit = parts.params.filter(|_| kind == Kind::Url);
+        if let Some(visit) = visit.and_then(|params| json::member(line, params, "elicitationId")) {
+            inner.asks.visits.handle_asked(visit.of(line), client);
+        }
         let generation = inner.server.lifecycle().generation();
         let kept = Kept::Question { line: line.to_vec(), parts, kind, generation };
         inner.asks.kept.insert(group.number(), (group, kept));
         inner.server.hold(now, call);
-        if let Some(connection) = inner.connections.get_mut(&client) {
-            connection.outlet.send(&[&text], None);
-        }
+        inner.say_of(call, client, &text);
     }
 
     /// A modern server wants something of a legacy client before it answers.
@@ -227,7 +249,10 @@ impl Hub {
         line: &[u8],
         result: Span,
     ) {
+        // The result is no end of the call.
+        inner.server.tally_mut().handle_round();
         let fail = |inner: &mut Inner, payload: &Payload, text: &str| {
+            inner.server.tally_mut().end(Ending::Ours, None);
             let mut explained = explain::refused(text.to_owned(), "unsupported");
             explained.data = r#"{"drowse":{"kind":"unsupported","ran":"unknown"}}"#.to_owned();
             inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
@@ -273,7 +298,7 @@ impl Hub {
         if let Some(connection) = inner.connections.get_mut(&client) {
             for (input, place) in asked {
                 let text = written(|w| input.write(w, group.id(place), line));
-                connection.outlet.send(&[&text], None);
+                connection.mouth.send(About::Request(&payload.id), &[&text]);
             }
         }
         let kept = Kept::Round { payload: Box::new(payload), inputs, state };
@@ -321,6 +346,7 @@ impl Hub {
             }
             Err(Refusal::Full) => Err(payload),
             Err(Refusal::Unavailable(why)) => {
+                inner.server.tally_mut().end(Ending::Ours, None);
                 let explained = inner.explain(|around| explain::unavailable(why, around));
                 inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                 Ok(())
@@ -369,6 +395,7 @@ impl Hub {
                 match answer {
                     // What cannot be said to the server is said to whoever waits for the call.
                     Err(error) => {
+                        inner.server.tally_mut().end(Ending::Theirs, None);
                         if let Some(connection) = inner.connections.get_mut(&client) {
                             let (id, error) = (payload.id.as_slice(), error.of(frame));
                             let parts: [&[u8]; 5] =
@@ -402,17 +429,40 @@ impl Hub {
         Flow::Next
     }
 
+    /// A client tells how far it is with something that it is asked. Of what a modern server wants nobody is told that.
+    pub(super) fn client_progress(&self, inner: &mut Inner, client: u64, frame: &[u8], token: Span) {
+        let generation = inner.server.lifecycle().generation();
+        let is_of = |(group, kept): &(GroupKey, Kept)| match kept {
+            Kept::Question { line, parts, generation: of, .. } => {
+                let theirs = parts.meta(line, message::META_PROGRESS_TOKEN);
+                *of == generation
+                    && theirs.is_some_and(|theirs| theirs.of(line) == token.of(frame))
+                    && inner.asks.asking.client(*group) == Some(client)
+            }
+            Kept::Round { .. } => false,
+        };
+        if inner.asks.kept.values().any(is_of) && !inner.takes_no_answers() {
+            self.answer_server(inner, frame);
+        }
+    }
+
     /// Does what is to be done about questions that nobody will answer. `true`: there were some.
     pub(super) fn drive_asks(&self, inner: &mut Inner, now: Instant) -> bool {
         let mut any = false;
         while let Some(Ended { group, client, subject, open, why }) = inner.asks.asking.poll_ended() {
             any = true;
-            if why != Why::Gone
-                && let Some(connection) = inner.connections.get_mut(&client)
-            {
+            if why != Why::Gone {
                 for place in (0..8).filter(|place| open >> place & 1 == 1) {
                     let text = written(|w| round::withdrawn(w, group.id(place)));
-                    connection.outlet.send(&[&text], None);
+                    match (subject, inner.asks.kept.get(&group.number())) {
+                        (Subject::Call(call), _) => inner.say_of(call, client, &text),
+                        (_, Some((_, Kept::Round { payload, .. }))) => {
+                            if let Some(connection) = inner.connections.get_mut(&client) {
+                                connection.mouth.send(About::Request(&payload.id), &[&text]);
+                            }
+                        }
+                        _ => {}
+                    }
                 }
             }
             match inner.asks.kept.remove(&group.number()) {
@@ -422,6 +472,8 @@ impl Hub {
                     self.refuse_question(inner, &line, parts.id, kind, NoAnswer::Cancelled);
                 }
                 Some((_, Kept::Round { payload, .. })) => {
+                    let ending = if why == Why::Silent { Ending::TimedOut } else { Ending::Cancelled };
+                    inner.server.tally_mut().end(ending, None);
                     if why == Why::Silent {
                         let failure = Failure { cause: Cause::TimedOut, ran: Ran::Unknown };
                         let mut explained = inner.explain(|around| explain::failure(failure, around));
@@ -464,7 +516,8 @@ impl Inner {
         if let Some(handshake) = &self.handshake {
             return Some(handshake.clone());
         }
-        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity)?;
+        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity);
+        let Some(saved) = saved else { return self.unseen() };
         let header = saved.header;
         let version = match header.era.as_str() {
             "modern" => json!({"supportedVersions": [header.protocol_version]}),
@@ -492,6 +545,15 @@ impl Inner {
         payload.is_some_and(|payload| payload.client.is_some())
     }
 
+    /// Says something to a client that belongs to a call of it.
+    fn say_of(&mut self, call: Key, client: u64, text: &[u8]) {
+        let payload = self.payloads.get(call.index()).and_then(Option::as_deref);
+        let about = payload.map_or(About::Nothing, |payload| About::Request(&payload.id));
+        if let Some(connection) = self.connections.get_mut(&client) {
+            connection.mouth.send(about, &[text]);
+        }
+    }
+
     /// A question of a call is answered: with the last one its time goes on.
     fn answered(&mut self, now: Instant, call: Key) {
         if self.server.is_live(call) && !self.asks.asking.is_asked_for(call) {
@@ -500,13 +562,7 @@ impl Inner {
     }
 
     /// Looks whether a notification of the server takes back a question of it, which then has no answer.
-    pub(super) fn question_cancelled(&mut self, line: &[u8], method: Span) {
-        if self.asks.kept.is_empty() || !json::str_eq(method.of(line), "notifications/cancelled") {
-            return;
-        }
-        let Ok(envelope::Message::Notification { params: Some(params), .. }) = envelope::read(line) else {
-            return;
-        };
+    pub(super) fn question_cancelled(&mut self, line: &[u8], params: Span) {
         let Some(request) = json::member(line, params, "requestId") else { return };
         for (group, kept) in self.asks.kept.values_mut() {
             if let Kept::Question { line: asked, parts, generation, .. } = kept
@@ -532,7 +588,7 @@ impl Inner {
 
     /// The server is told of the most verbose level that anybody wants.
     pub(super) fn apply_levels(&mut self) {
-        let levels = self.connections.values().filter_map(|connection| connection.front.level());
+        let levels = self.connections.values().filter_map(|one| one.front.level().or(one.level));
         let wanted: Option<Level> = levels.chain(self.base_level).min();
         if wanted != self.server.level() {
             self.server.change_level(wanted);

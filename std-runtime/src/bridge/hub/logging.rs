@@ -64,41 +64,52 @@ impl Inner {
         }
     }
 
-    /// Takes a notification, if it is a log message. `origin`: the request on whose stream it came, where the transport
-    /// tells.
-    pub(super) fn logged(&mut self, line: &[u8], method: Span, origin: Option<Key>) {
-        if !Entry::is_one(line, method) {
-            return;
+    /// A modern client wants so much of the log with a request: a legacy server is told for all that it does.
+    pub(super) fn wants_log(&mut self, connection: u64, wanted: Wanted) {
+        if let Wanted::From(level) = wanted
+            && let Some(connection) = self.connections.get_mut(&connection)
+            && connection.level.is_none_or(|known| level < known)
+        {
+            connection.level = Some(level);
+            self.apply_levels();
         }
+    }
+
+    /// Takes a log message. `origin`: the request on whose stream it came, where the transport
+    /// tells.
+    pub(super) fn logged(&mut self, line: &[u8], origin: Option<Key>) {
         let Ok(Message::Notification { params: Some(params), .. }) = envelope::read(line) else { return };
         let Some(entry) = Entry::read(line, params) else { return };
         self.host.server_log(&written(line, &entry));
         let is_of = |index: usize| origin.is_none_or(|origin| origin.index() == index);
         let wanting = |(_, payload): &(usize, &Payload)| payload.sent && self.is_heard(payload, entry.level);
         let payloads = self.payloads.iter().enumerate();
-        let mut connections: Vec<u64> = payloads
+        // Each with the request that it belongs to, if there is one.
+        let mut connections: Vec<(u64, usize)> = payloads
             .filter_map(|(index, payload)| {
                 payload.as_deref().filter(|_| is_of(index)).map(|payload| (index, payload))
             })
             .filter(wanting)
-            .map(|(_, payload)| payload.connection)
+            .map(|(index, payload)| (payload.connection, index))
             .collect();
         if origin.is_none() {
-            connections.extend(self.listening_to_log(entry.level));
+            connections.extend(self.listening_to_log(entry.level).map(|id| (id, usize::MAX)));
         }
         connections.sort_unstable();
-        connections.dedup();
+        connections.dedup_by_key(|(id, _)| *id);
         if connections.is_empty() {
             return;
         }
         // Over HTTP a message may stand on several lines.
         let line: Vec<u8> =
             line.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
-        for id in connections {
+        for (id, index) in connections {
+            let payload = self.payloads.get(index).and_then(Option::as_deref);
+            let about = payload.map_or(About::Nothing, |payload| About::Request(&payload.id));
             if let Some(connection) = self.connections.get_mut(&id)
-                && connection.outlet.backlog() < SERVER_BACKLOG
+                && connection.mouth.backlog() < SERVER_BACKLOG
             {
-                connection.outlet.send(&[&line], None);
+                connection.mouth.send(about, &[&line]);
             }
         }
     }

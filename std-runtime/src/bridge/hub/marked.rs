@@ -4,7 +4,6 @@
 //! The rules are the core's ([`drowse_core::http::headers`]); here is only the memory that they need.
 
 use drowse_core::envelope::Message;
-use drowse_core::era::Era;
 use drowse_core::http::headers::{self, Tool};
 use drowse_core::json;
 use drowse_core::tally::Ending;
@@ -35,6 +34,24 @@ impl Marked {
             payload.connection != connection || id.is_some_and(|id| id != payload.id.as_slice())
         });
         self.waiting.len() < before
+    }
+
+    /// A tool with marked parameters, by its name.
+    pub(super) fn tool(&self, name: &[u8]) -> Option<&[u8]> {
+        self.tools.get(name).map(Vec::as_slice)
+    }
+
+    /// Learns from a list of tools of a server that is not behind a URL.
+    pub(super) fn remember(&mut self, line: &[u8], result: Span) {
+        for tool in headers::tools(line, result) {
+            let Some(name) = json::member(line, tool.span, "name") else { continue };
+            let name: Vec<u8> = json::text(name.of(line)).collect();
+            if tool.fault.is_none() && headers::annotations(line, tool.span).next().is_some() {
+                self.tools.insert(name, tool.span.of(line).to_vec());
+            } else if !self.tools.is_empty() {
+                self.tools.remove(&name);
+            }
+        }
     }
 
     /// Learns from a list of tools. Gives the list without those that are marked wrongly, if there are any.

@@ -6,7 +6,7 @@
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::held::{
     self, Asking, Candidate, Config, Fate, Held, HeldKey, Kind, MAX_QUESTIONS, Output, Principal, Question,
-    Resumed, Retry, Secret, Then,
+    Resumed, Retry, Secret, Then, Unasked,
 };
 use drowse_core::link::{Cause, Failure};
 use drowse_core::splice::{NoAnswer, Shown};
@@ -102,11 +102,6 @@ impl Questions {
         }
     }
 
-    /// Whether a request carries the state of an interaction.
-    pub(super) fn is_retry(frame: &[u8], parts: &RequestParts) -> bool {
-        Retry::state_of(frame, parts.params).is_some()
-    }
-
     fn frame(&self, question: Question) -> Option<&(Vec<u8>, RequestParts)> {
         self.kept.get(&question.held.index())?.questions.get(usize::from(question.place))?.as_ref()
     }
@@ -174,6 +169,11 @@ impl Hub {
                 }
             }
             Err(why) => {
+                if let Unasked::Undeclared(Some(call)) = why
+                    && let Some(Some(payload)) = inner.payloads.get_mut(call.index())
+                {
+                    payload.lacks = payload.lacks.or(Some(kind));
+                }
                 inner.host.note(&format!("a question of the server was put to nobody: {why:?}"));
                 self.refuse_question(inner, line, id, kind, why.answer());
             }
@@ -244,7 +244,10 @@ impl Hub {
                     && let Ok(message) = envelope::read(&line)
                     && let Some(revision) = inner.revision
                 {
-                    let payload = Payload::new(connection, method, frame, parts, None);
+                    let payload = Payload {
+                        capabilities: ClientCapabilities::of_request(frame, &parts),
+                        ..Payload::new(connection, method, frame, parts, None)
+                    };
                     inner.deliver(&payload, method, &line, &message, revision);
                 }
                 if ends {
@@ -285,7 +288,7 @@ impl Hub {
 }
 
 impl Inner {
-    fn attribute(&self, now: Instant, kind: Kind, origin: Option<Key>) -> Result<Key, held::Unasked> {
+    fn attribute(&self, now: Instant, kind: Kind, origin: Option<Key>) -> Result<Key, Unasked> {
         let requests = self.payloads.iter().enumerate().filter_map(|(index, payload)| {
             let payload = payload.as_ref().filter(|payload| payload.sent)?;
             Some(Candidate {
@@ -299,10 +302,10 @@ impl Inner {
         self.questions.held.attribute(now, kind, origin, requests)
     }
 
-    fn hold(&mut self, now: Instant, call: Key, kind: Kind) -> Result<(held::Asked, Key), held::Unasked> {
-        let Some(Some(payload)) = self.payloads.get(call.index()) else { return Err(held::Unasked::NoCall) };
+    fn hold(&mut self, now: Instant, call: Key, kind: Kind) -> Result<(held::Asked, Key), Unasked> {
+        let Some(Some(payload)) = self.payloads.get(call.index()) else { return Err(Unasked::NoCall) };
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| held::Unasked::TooMany)?;
+        getrandom::fill(&mut random).map_err(|_| Unasked::TooMany)?;
         let frame = payload.frame.as_deref().unwrap_or_default();
         let asking = Asking {
             call,
@@ -328,7 +331,7 @@ impl Inner {
             .collect();
         let Some(state) = self.questions.held.state(held) else { return };
         if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.outlet.send(&splice::input_required(id, &shown, &state), None);
+            connection.mouth.send(About::Answer(id), &splice::input_required(id, &shown, &state));
         }
     }
 

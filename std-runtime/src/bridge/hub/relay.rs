@@ -2,10 +2,10 @@
 //!
 //! Keeps the texts of URIs and the ids of requests. Who hears what, and when the server is asked, is the core's.
 
-use drowse_core::era::Era;
 use drowse_core::json as text;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::message::Writer;
+use drowse_core::relay::legacy::{Reaction, Standing};
 use drowse_core::relay::{self, End, Filter, Listener, Step, Uri, Why, wire};
 
 use super::callers::Flow;
@@ -185,29 +185,31 @@ impl Hub {
             }
             _ => None,
         });
-        match (known, on) {
-            (None, true) => {
-                let uris = [uri.clone()];
-                let ears = Ears::Resource { uri, also: Vec::new() };
-                let lists = relay::Lists::NONE;
-                self.begin_listening(inner, now, connection, id, lists, &uris, true, ears)
-            }
-            (Some((_, first, also)), true) if !first.is_empty() => {
+        let standing = match &known {
+            None => Standing::Unknown,
+            Some((_, first, _)) if first.is_empty() => Standing::Answered,
+            Some(_) => Standing::Waiting,
+        };
+        match (Reaction::to(standing, on), known) {
+            (Reaction::Join, Some((_, _, also))) => {
                 also.push(id.to_vec());
-                Flow::Next
+                return Flow::Next;
             }
-            (Some(_), true) | (None, false) => {
-                inner.reply(connection, id, &[b"{}"]);
-                Flow::Next
-            }
-            (Some((listener, _, _)), false) => {
+            (Reaction::End, Some((listener, _, _))) => {
                 inner.subscribed(listener);
                 inner.server.unlisten(now, listener);
                 inner.listeners.heard.remove(&listener.index());
                 inner.reply(connection, id, &[b"{}"]);
-                Flow::Next
             }
+            (Reaction::Begin, _) => {
+                let uris = [uri.clone()];
+                let ears = Ears::Resource { uri, also: Vec::new() };
+                let lists = relay::Lists::NONE;
+                return self.begin_listening(inner, now, connection, id, lists, &uris, true, ears);
+            }
+            _ => inner.reply(connection, id, &[b"{}"]),
         }
+        Flow::Next
     }
 
     /// What the machine says to or about those who listen.
@@ -236,7 +238,7 @@ impl Hub {
             }
             Step::End { listener, why: End::Over { acknowledged: true } } => {
                 if !inner.is_legacy_listener(listener) {
-                    inner.tell(listener, |w, id, _| wire::ended(w, id));
+                    inner.tell_last(listener, |w, id, _| wire::ended(w, id));
                 }
                 inner.listeners.heard.remove(&listener.index());
             }
@@ -329,6 +331,9 @@ impl Inner {
 
     /// The subscriptions of a connection end: that of one request, or all of them.
     pub(super) fn unlisten(&mut self, now: Instant, connection: u64, id: Option<&[u8]>) {
+        if id.is_some_and(|id| self.waits_no_more(connection, id)) {
+            return;
+        }
         let ended: Vec<Listener> = self
             .listeners
             .heard
@@ -340,6 +345,21 @@ impl Inner {
             self.server.unlisten(now, listener);
             self.listeners.heard.remove(&listener.index());
         }
+    }
+
+    /// Of several requests that wait for the answer to one subscription, one was cancelled.
+    fn waits_no_more(&mut self, connection: u64, id: &[u8]) -> bool {
+        self.listeners.heard.values_mut().filter(|heard| heard.connection == connection).any(|heard| {
+            let Ears::Resource { also, .. } = &mut heard.ears else { return false };
+            if let Some(place) = also.iter().position(|one| one == id) {
+                also.remove(place);
+            } else if heard.id == id && !also.is_empty() {
+                heard.id = also.remove(0);
+            } else {
+                return false;
+            }
+            true
+        })
     }
 
     fn is_legacy_listener(&self, listener: Listener) -> bool {
@@ -359,18 +379,36 @@ impl Inner {
 
     /// Writes a line to a client that listens.
     fn tell(&mut self, listener: Listener, write: impl Fn(&mut Writer<'_>, &[u8], &Listeners)) {
+        self.tell_about(
+            listener,
+            |id| if id.is_empty() { About::Nothing } else { About::Request(id) },
+            write,
+        );
+    }
+
+    /// The same, of the last thing that it is told.
+    fn tell_last(&mut self, listener: Listener, write: impl Fn(&mut Writer<'_>, &[u8], &Listeners)) {
+        self.tell_about(listener, |id| About::Answer(id), write);
+    }
+
+    fn tell_about(
+        &mut self,
+        listener: Listener,
+        about: impl Fn(&[u8]) -> About<'_>,
+        write: impl Fn(&mut Writer<'_>, &[u8], &Listeners),
+    ) {
         let Some(heard) = self.listeners.heard.get(&listener.index()) else { return };
         let bytes = written(|w| write(w, &heard.id, &self.listeners));
         let connection = heard.connection;
         if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.outlet.send(&[&bytes], None);
+            connection.mouth.send(about(&heard.id), &[&bytes]);
         }
         self.note_hearing(connection);
     }
 
     /// Who does not read what it is told is told no more until it does.
     fn note_hearing(&mut self, id: u64) {
-        let hears = self.connections.get(&id).is_none_or(|connection| connection.outlet.backlog() < SLOW);
+        let hears = self.connections.get(&id).is_none_or(|connection| connection.mouth.backlog() < SLOW);
         for heard in self.listeners.heard.values().filter(|heard| heard.connection == id) {
             self.server.set_hears(heard.listener, hears);
         }

@@ -4,7 +4,6 @@
 //! [`Exchange`]; what follows from its verdict says the core's `Server`.
 
 use bytes::Bytes;
-use drowse_core::era::Era;
 use drowse_core::http::exchange::{self, Carried, Content, Exchange, Head, Next, Verdict};
 use drowse_core::link::REISSUED;
 use drowse_core::message::Own;

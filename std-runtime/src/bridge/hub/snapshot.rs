@@ -165,6 +165,8 @@ impl Inner {
             {
                 kept = items.of(&filtered).to_vec();
             }
+        } else if listing == Listing::Tools {
+            self.marked.remember(line, result);
         }
         self.gathered.page_of(listing).push(kept);
     }
@@ -254,7 +256,8 @@ impl Inner {
             self.gathered.unwritten = None;
             return;
         }
-        if !lacking.is_empty() {
+        // One that is being written is restarted before it has said all.
+        if !lacking.is_empty() && self.dev.is_none() {
             let names: Vec<&str> = lacking.iter().map(|listing| listing.method().name()).collect();
             self.host.note(&format!(
                 "the snapshot is not complete: the server did not answer {} to the end",

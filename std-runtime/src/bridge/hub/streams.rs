@@ -1,8 +1,7 @@
 //! The hub's side towards the server: its streams, its end, and the requests that are written to it.
 
 use drowse_core::envelope::Message;
-use drowse_core::era::Era;
-use drowse_core::front::round::Round;
+use drowse_core::front::round::Sort;
 
 use super::*;
 
@@ -209,12 +208,15 @@ impl Hub {
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
         let method = payload.method;
         let level = payload.wanted.with(inner.base_level);
-        let client = payload.client.clone();
+        let (client, after_visits, connection) =
+            (payload.client.clone(), payload.after_visits, payload.connection);
+        let reaches = inner.reaches(connection, method, revision);
         let (client, other) = client.as_deref().map(legacy::Client::parts).unzip();
         let other = other.unwrap_or_default();
         let rewritten = match &client {
-            Some(_) if method == Method::Tasks && revision.era() == Era::Modern => {
-                return self.refuse_request(inner, key, -32601, &legacy::no_such_tasks());
+            _ if !reaches => return self.refuse_request(inner, key, -32601, &legacy::no_such_tasks()),
+            None if after_visits && revision.era() == Era::Legacy => {
+                splice::request_after_visits(frame, &parts, wire, progress, revision)
             }
             Some(client) => splice::request_legacy(frame, &parts, wire, progress, revision, level, client),
             None => splice::request_with(frame, &parts, wire, progress, revision, level),
@@ -284,7 +286,7 @@ impl Hub {
                     if let Message::Response { result, .. } = message
                         && modern
                         && payload.client.is_some()
-                        && Round::is_one(line, result)
+                        && Sort::of(line, result) == Sort::InputRequired
                     {
                         self.begin_round(inner, now, payload, line, result);
                     } else if inner.remote.is_some() {
@@ -297,7 +299,7 @@ impl Hub {
             }
             Outcome::Progress { key, token } => inner.progress(key, line, token),
             Outcome::Handshake(span) => {
-                inner.handshake = Some(span.of(line).to_vec());
+                inner.handshake = Some(inner.shown(span.of(line)));
                 inner.gathered.handle_handshake(line, span);
             }
             // A server that asks and does not read is not answered for ever.
@@ -325,15 +327,14 @@ impl Hub {
             Outcome::Ignored(Ignored::Unasked) => {
                 inner.host.note("ignored an answer that nobody waits for");
             }
-            Outcome::Listed(page) => inner.listed(line, page),
+            Outcome::Listed(page) => {
+                inner.learn_tools(line, &page);
+                inner.listed(line, page);
+            }
             Outcome::Updated { uri, wire } => inner.updated(line, uri, wire),
             Outcome::Acknowledged { wire, filter } => inner.acknowledged(now, line, wire, &filter),
             Outcome::Unheard { uri, error } => inner.unheard(line, uri, error),
-            Outcome::Notification { method } => {
-                inner.task_notified(now, line, method);
-                inner.question_cancelled(line, method);
-                inner.logged(line, method, origin);
-            }
+            Outcome::Notification { method } => inner.notified(now, line, method, origin),
             Outcome::Ignored(_) => {}
         }
     }
@@ -378,7 +379,7 @@ impl Inner {
     }
 
     /// The server does not take what it was answered before.
-    fn takes_no_answers(&self) -> bool {
+    pub(super) fn takes_no_answers(&self) -> bool {
         self.input_backlog() > SERVER_BACKLOG || self.remote.as_ref().is_some_and(Remote::takes_no_messages)
     }
 

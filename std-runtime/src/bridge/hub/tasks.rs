@@ -6,8 +6,9 @@ use std::borrow::Cow;
 
 use drowse_core::envelope::Message;
 use drowse_core::json;
-use drowse_core::tasks::{self, Asked, Full, Seen, Sight, Slot, TaskKey, Tasks};
+use drowse_core::tasks::{Asked, Full, Seen, Sight, Slot, TaskKey, Tasks};
 
+use super::notices::send_on_one_line;
 use super::*;
 
 /// How many tasks may pend.
@@ -21,7 +22,8 @@ const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The pending tasks, and their ids.
 pub(super) struct Pending {
     tasks: Tasks<Box<[Slot]>>,
-    ids: Vec<Option<Vec<u8>>>,
+    /// And the connections that were given them.
+    ids: Vec<Option<(Vec<u8>, u64)>>,
 }
 
 impl Pending {
@@ -45,11 +47,11 @@ impl Pending {
 
     /// The ids of those that pend.
     pub(super) fn pending(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        self.ids.iter().flatten().map(|id| String::from_utf8_lossy(id))
+        self.ids.iter().flatten().map(|(id, _)| String::from_utf8_lossy(id))
     }
 
     fn find(&self, id: &[u8]) -> Option<TaskKey> {
-        let place = self.ids.iter().position(|known| known.as_deref() == Some(id))?;
+        let place = self.ids.iter().position(|known| known.as_ref().is_some_and(|(known, _)| known == id))?;
         self.tasks.key_at(place)
     }
 
@@ -84,7 +86,10 @@ impl Inner {
         let (asked, about) = &payload.asked;
         match asked.seen(line, message) {
             Seen::Nothing => {}
-            Seen::Created(sight) => self.task_created(now, line, &sight),
+            Seen::Created(sight) => {
+                let owner = payload.connection;
+                self.task_created(now, line, &sight, owner);
+            }
             Seen::State(sight) => self.tasks.seen(now, line, &sight),
             Seen::States(span) => {
                 for sight in json::elements(line, span).filter_map(|task| Sight::read(line, task)) {
@@ -99,7 +104,7 @@ impl Inner {
         }
     }
 
-    fn task_created(&mut self, now: Instant, line: &[u8], sight: &Sight) {
+    fn task_created(&mut self, now: Instant, line: &[u8], sight: &Sight, owner: u64) {
         if sight.id.len() > LONGEST_ID {
             return self.host.note("a task does not keep the server awake: its id is too long");
         }
@@ -111,7 +116,7 @@ impl Inner {
             Ok(None) => {}
             Ok(Some(key)) => {
                 if let Some(place) = self.tasks.ids.get_mut(key.index()) {
-                    *place = Some(id);
+                    *place = Some((id, owner));
                 }
                 self.server.defer();
             }
@@ -121,15 +126,23 @@ impl Inner {
         }
     }
 
-    /// Looks whether a notification tells of a task.
-    pub(super) fn task_notified(&mut self, now: Instant, line: &[u8], method: Span) {
-        if self.tasks.tasks.used() > 0
-            && tasks::is_notification(line, method)
-            && let Ok(Message::Notification { params: Some(task), .. }) = envelope::read(line)
-            && let Some(sight) = Sight::read(line, task)
-        {
-            self.tasks.seen(now, line, &sight);
+    /// A notification tells of a task. Whoever was given it by a server of its own era hears of it.
+    pub(super) fn task_notified(&mut self, now: Instant, line: &[u8], params: Span) {
+        if self.tasks.tasks.used() == 0 {
+            return;
         }
+        let Some(sight) = Sight::read(line, params) else { return };
+        let Some(key) = self.tasks.find(&text(line, sight.id)) else { return };
+        let owner = self.tasks.ids.get(key.index()).and_then(Option::as_ref).map(|(_, owner)| *owner);
+        let legacy = self.revision.is_some_and(|revision| revision.era() == Era::Legacy);
+        if let Some(connection) = owner.and_then(|owner| self.connections.get_mut(&owner))
+            && legacy
+            && connection.front.is_legacy()
+            && connection.mouth.backlog() < SERVER_BACKLOG
+        {
+            send_on_one_line(connection, line);
+        }
+        self.tasks.seen(now, line, &sight);
     }
 
     /// The request that waits for the result of the task that a question belongs to: its caller is asked.

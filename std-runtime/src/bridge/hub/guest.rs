@@ -1,0 +1,100 @@
+//! The hub's side towards clients that come by direct calls: whose messages are handed in one by one, and taken by a
+//! [`Sink`].
+
+use super::callers::Flow;
+use super::*;
+use crate::bridge::Sink;
+
+/// A connection without a byte stream. Dropped, its client is gone.
+pub(crate) struct Guest {
+    hub: Hub,
+    id: u64,
+    /// Something may be left that its end has to take back.
+    open: std::cell::Cell<bool>,
+}
+
+/// What became of a message that was handed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    Taken,
+    /// The connection is over.
+    Closed,
+}
+
+impl Hub {
+    /// A client begins that is of that kind. Its principal is that of the `name`, a JSON string, or its own. `None`: the hub
+    /// takes no more.
+    pub(crate) fn welcome(&self, sink: Rc<dyn Sink>, front: Front, name: Option<&[u8]>) -> Option<Guest> {
+        self.with(|hub, inner, _| {
+            if inner.retired {
+                return None;
+            }
+            let id = inner.next_connection;
+            inner.next_connection += 1;
+            let connection = Connection {
+                principal: inner.questions.principal(name),
+                front,
+                mouth: Mouth::Sink(sink),
+                closed: Rc::new(Notify::new()),
+                named: name.is_some(),
+                renewals: inner.told,
+                level: None,
+                client: None,
+                batches: Vec::new(),
+                _flusher: None,
+            };
+            inner.connections.insert(id, connection);
+            Some(Guest { hub: hub.clone(), id, open: std::cell::Cell::new(true) })
+        })
+    }
+
+    /// The last client of the kind that comes by direct calls went away.
+    pub(crate) fn guests_gone(&self) {
+        self.with(|hub, inner, _| hub.rest_if_quiet(inner));
+    }
+
+    /// A tool of the server as the list of tools has it, if arguments of it go into headers.
+    pub(crate) fn marked_tool<T>(&self, name: &[u8], look: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        let inner = self.0.inner.borrow();
+        let name: Vec<u8> = drowse_core::json::text(name).collect();
+        look(inner.marked.tool(&name))
+    }
+}
+
+impl Guest {
+    /// Hands in a message, which must stand on one line. Waits while there is no room for it.
+    pub(crate) async fn offer(&self, line: &[u8]) -> Offered {
+        loop {
+            // Whoever frees a slot after this is heard.
+            let room = self.hub.0.room.notified();
+            match self.hub.with(|hub, inner, now| hub.client_line(inner, now, self.id, line, true)) {
+                Flow::Next => return Offered::Taken,
+                Flow::Close => return Offered::Closed,
+                Flow::Wait => room.await,
+            }
+        }
+    }
+
+    /// The revision that a legacy client agreed on.
+    pub(crate) fn legacy_revision(&self) -> Option<Revision> {
+        let inner = self.hub.0.inner.borrow();
+        inner.connections.get(&self.id).and_then(|connection| connection.front.legacy())
+    }
+
+    /// All that was asked is answered.
+    pub(crate) fn settle(&self) {
+        self.open.set(false);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let id = self.id;
+        self.hub.with(|hub, inner, now| {
+            if self.open.get() {
+                hub.caller_gone(inner, now, id);
+            }
+            hub.remove_connection(inner, id);
+        });
+    }
+}

@@ -1,0 +1,525 @@
+//! The endpoint: from a request of HTTP to the hub, and from what that says to a response.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+
+use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use ::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use drowse_core::envelope::{self, Message};
+use drowse_core::front::Front;
+use drowse_core::front::http::sessions::{SessionKey, Sessions, Slot};
+use drowse_core::front::http::{
+    self, Accepts, Gate, Get, Headers, Limit, Limits, Post, Refusal, Route, mirror,
+};
+use drowse_core::message::Writer;
+use drowse_core::time::Instant;
+use http_body::Body as _;
+use send_wrapper::SendWrapper;
+use tokio::sync::Notify;
+
+use super::Options;
+use super::body::events;
+use super::lane::on_one_line;
+use super::once::{Once, OnceSource};
+use super::session::{Permit, Session, Stream};
+use crate::bridge::{Guest, Hub, Offered};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// The principal of all modern clients of an endpoint: who they are it cannot tell.
+const PRINCIPAL: &[u8] = br#""http""#;
+
+/// Where a connection came in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CameAt(pub(super) IpAddr);
+
+/// An endpoint.
+pub(super) struct State {
+    pub(super) hub: Hub,
+    pub(super) options: Options,
+    bound: SocketAddr,
+    epoch: tokio::time::Instant,
+    table: RefCell<Sessions<Box<[Slot]>>>,
+    /// By the index of the session's slot.
+    sessions: RefCell<Vec<Option<Rc<Session>>>>,
+    /// A session began.
+    began: Notify,
+    this: Weak<Self>,
+}
+
+/// The headers of a request for the core.
+struct View<'h>(&'h HeaderMap);
+
+impl Headers for View<'_> {
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.get_all(name).into_iter().map(HeaderValue::as_bytes)
+    }
+}
+
+/// A refusal, and what it answers.
+struct Refused {
+    why: Refusal,
+    id: Option<Vec<u8>>,
+    body: Bytes,
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self { why, id: None, body: Bytes::new() }
+    }
+}
+
+impl State {
+    pub(super) fn new(hub: &Hub, bound: SocketAddr, options: Options) -> Rc<Self> {
+        let Limits { sessions, idle, .. } = options.limits;
+        Rc::new_cyclic(|this| Self {
+            hub: hub.clone(),
+            options,
+            bound,
+            epoch: tokio::time::Instant::now(),
+            table: RefCell::new(Sessions::new(idle, vec![Slot::EMPTY; sessions].into_boxed_slice())),
+            sessions: RefCell::new(vec![None; sessions]),
+            began: Notify::new(),
+            this: this.clone(),
+        })
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_micros(u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// Ends sessions that nobody uses.
+    pub(super) async fn expire(&self) {
+        loop {
+            let next = self.table.borrow().poll_timeout();
+            let next = match next {
+                None if self.table.borrow().count() == 0 => {
+                    self.began.notified().await;
+                    continue;
+                }
+                // Those in use end later than that.
+                None => self.now().after(self.options.limits.idle),
+                Some(at) => at,
+            };
+            tokio::time::sleep_until(self.epoch + next.since(Instant::from_micros(0))).await;
+            loop {
+                let now = self.now();
+                let Some(key) = self.table.borrow_mut().poll_expired(now) else { break };
+                self.remove(key);
+            }
+        }
+    }
+
+    /// Ends all sessions.
+    pub(super) fn end(&self) {
+        let sessions: Vec<Rc<Session>> =
+            self.sessions.borrow_mut().iter_mut().filter_map(Option::take).collect();
+        for session in sessions {
+            session.end();
+        }
+    }
+
+    /// A stream or a request of a session is over.
+    pub(super) fn ended(&self, key: SessionKey) {
+        let now = self.now();
+        self.table.borrow_mut().end(now, key);
+    }
+
+    fn remove(&self, key: SessionKey) {
+        let session = self
+            .sessions
+            .borrow_mut()
+            .get_mut(key.index())
+            .and_then(|place| place.take_if(|session| session.key == key));
+        if let Some(session) = session {
+            session.end();
+        }
+    }
+
+    fn find(&self, text: &[u8]) -> Result<Rc<Session>, Refusal> {
+        let now = self.now();
+        let key = self.table.borrow_mut().find(now, text)?;
+        let session = self.sessions.borrow().get(key.index()).cloned().flatten();
+        match session.filter(|session| session.key == key) {
+            Some(session) if !session.is_closed() => Ok(session),
+            _ => {
+                self.table.borrow_mut().close(key);
+                self.remove(key);
+                Err(Refusal::UnknownSession)
+            }
+        }
+    }
+
+    fn permit(&self, key: SessionKey) -> Result<Permit, Refusal> {
+        self.table.borrow_mut().begin(key, self.options.limits.streams)?;
+        Ok(Permit { state: self.this.clone(), key })
+    }
+
+    /// Answers a request.
+    async fn respond(&self, request: Request) -> Response {
+        match self.serve(request).await {
+            Ok(response) => response,
+            Err(refused) => refusal(&refused),
+        }
+    }
+
+    async fn serve(&self, request: Request) -> Result<Response, Refused> {
+        let (head, body) = request.into_parts();
+        let view = View(&head.headers);
+        let local = head.extensions.get::<CameAt>().map_or(self.bound.ip(), |at| at.0);
+        let gate = Gate {
+            local,
+            hosts: &self.options.hosts,
+            origins: &self.options.origins,
+            token: self.options.token.as_deref().map(str::as_bytes),
+        };
+        gate.admit(&view, head.uri.authority().map(::http::uri::Authority::as_str))?;
+        match head.method {
+            Method::POST => {
+                let post = Post::read(&view)?;
+                let body = self.collect(body).await?;
+                self.post(&post, &view, body).await
+            }
+            Method::GET => {
+                let get = Get::read(&view, false)?;
+                let session = self.find(get.session)?;
+                let permit = self.permit(session.key)?;
+                let source = match get.last {
+                    Some(last) => session.resume(last, permit)?,
+                    None => session.listen(permit),
+                };
+                Ok(stream(events(source, self.options.pace.keep_alive)))
+            }
+            Method::DELETE => {
+                let get = Get::read(&view, true)?;
+                let session = self.find(get.session)?;
+                self.table.borrow_mut().close(session.key);
+                self.remove(session.key);
+                Ok(empty(StatusCode::NO_CONTENT))
+            }
+            _ => Err(Refusal::Method.into()),
+        }
+    }
+
+    /// The whole body. What comes in one piece is not copied.
+    async fn collect(&self, mut body: Body) -> Result<Bytes, Refusal> {
+        let limit = self.options.limits.body;
+        let too_long = Refusal::Limit(Limit::Body(limit));
+        if body.size_hint().lower() > limit as u64 {
+            return Err(too_long);
+        }
+        let read = async {
+            let mut first: Option<Bytes> = None;
+            let mut more = BytesMut::new();
+            while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+                let Some(data) = frame.ok().and_then(|frame| frame.into_data().ok()) else { break };
+                let length = first.as_ref().map_or(more.len(), Bytes::len) + data.len();
+                if length > limit {
+                    return Err(too_long);
+                }
+                match first.take() {
+                    None if more.is_empty() => first = Some(data),
+                    None => more.extend_from_slice(&data),
+                    Some(before) => {
+                        more.reserve(body.size_hint().lower().min(limit as u64) as usize + length);
+                        more.extend_from_slice(&before);
+                        more.extend_from_slice(&data);
+                    }
+                }
+                if body.is_end_stream() {
+                    break;
+                }
+            }
+            Ok(first.unwrap_or_else(|| more.freeze()))
+        };
+        match tokio::time::timeout(self.options.limits.body_time, read).await {
+            Ok(body) => body,
+            Err(_) => Err(Refusal::Limit(Limit::BodyTime)),
+        }
+    }
+
+    async fn post(&self, post: &Post<'_>, view: &View<'_>, body: Bytes) -> Result<Response, Refused> {
+        let body = one_line(body);
+        let message = match envelope::read(&body) {
+            Ok(message) => message,
+            Err(error) => {
+                let id = error.id.map(|id| id.of(&body).to_vec());
+                return Err(Refused { why: Refusal::Malformed { code: error.code() }, id, body });
+            }
+        };
+        let id = match message {
+            Message::Request { id, .. } => Some(id),
+            _ => None,
+        };
+        let refuse =
+            |why: Refusal| Refused { why, id: id.map(|id| id.of(&body).to_vec()), body: body.clone() };
+        match post.route(&body, &message).map_err(refuse)? {
+            Route::Modern => {
+                let called = mirror::tool(&body, &message);
+                let checked = match called {
+                    Some(name) => self
+                        .hub
+                        .marked_tool(name.of(&body), |tool| mirror::check(post, view, &body, &message, tool)),
+                    None => mirror::check(post, view, &body, &message, None),
+                };
+                checked.map_err(refuse)?;
+                if id.is_none() {
+                    return Ok(empty(StatusCode::ACCEPTED));
+                }
+                self.modern(post.accepts, &body).await.map_err(refuse)
+            }
+            Route::Begin => self.begin(&body, &message).await.map_err(refuse),
+            Route::Session(session) => {
+                let session = self.find(session).map_err(refuse)?;
+                self.continued(&session, post.accepts, &body, &message).await.map_err(refuse)
+            }
+        }
+    }
+
+    async fn modern(&self, accepts: Accepts, body: &[u8]) -> Result<Response, Refusal> {
+        let once = Once::new(self.options.limits.unread, accepts == Accepts::Json);
+        let front = Front::modern(self.options.asker);
+        let guest =
+            self.hub.welcome(Rc::clone(&once) as _, front, Some(PRINCIPAL)).ok_or(Refusal::Closing)?;
+        if guest.offer(body).await == Offered::Closed {
+            return Err(Refusal::Closing);
+        }
+        let ready = poll_fn(|context| once.lane().borrow_mut().poll_ready(context));
+        match accepts {
+            Accepts::Json => ready.await,
+            _ => drop(tokio::time::timeout(self.options.pace.patience, ready).await),
+        }
+        let mut lane = once.lane().borrow_mut();
+        if lane.is_single() && accepts != Accepts::Stream {
+            let message = lane.pop().map(|event| event.message()).unwrap_or_default();
+            guest.settle();
+            return Ok(json(http::status(&message), message));
+        }
+        if lane.is_over() && lane.count() == 0 {
+            return Err(Refusal::Closing);
+        }
+        drop(lane);
+        Ok(stream(events(OnceSource { once, guest }, self.options.pace.keep_alive)))
+    }
+
+    /// A session begins.
+    async fn begin(&self, body: &[u8], message: &Message) -> Result<Response, Refusal> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| Refusal::Closing)?;
+        let now = self.now();
+        let (key, gone) = self.table.borrow_mut().open(now, u128::from_ne_bytes(random))?;
+        if let Some(gone) = gone {
+            self.remove(gone);
+        }
+        self.began.notify_one();
+        let limits = &self.options.limits;
+        let session = Session::new(key, self.options.pace, limits.unread, limits.events);
+        let begun = self.begin_session(&session, body, message).await;
+        if begun.is_err() || session.is_closed() {
+            self.table.borrow_mut().close(key);
+            session.end();
+        }
+        begun
+    }
+
+    async fn begin_session(
+        &self,
+        session: &Rc<Session>,
+        body: &[u8],
+        message: &Message,
+    ) -> Result<Response, Refusal> {
+        let front = Front::of(self.options.asker);
+        let guest: Guest = self.hub.welcome(Rc::clone(session) as _, front, None).ok_or(Refusal::Closing)?;
+        session.set_guest(guest);
+        let Some(guest) = session.guest() else { return Err(Refusal::Closing) };
+        let ids = http::requests(body, message).map(|id| id.of(body).to_vec()).collect();
+        let stream = session.open(ids, self.permit(session.key)?)?;
+        if guest.offer(body).await == Offered::Closed {
+            return Err(Refusal::Closing);
+        }
+        // The front answers at once.
+        poll_fn(|context| stream.lane().borrow_mut().poll_ready(context)).await;
+        let event = stream.lane().borrow_mut().pop().ok_or(Refusal::Closing)?;
+        let mut response = json(200, event.message());
+        if let Some(revision) = guest.legacy_revision() {
+            session.set_revision(revision);
+            if let Ok(value) = HeaderValue::from_bytes(&session.key.text()) {
+                response.headers_mut().insert(SESSION, value);
+            }
+            if let Some(place) = self.sessions.borrow_mut().get_mut(session.key.index()) {
+                *place = Some(Rc::clone(session));
+            }
+        } else {
+            session.end();
+        }
+        Ok(response)
+    }
+
+    async fn continued(
+        &self,
+        session: &Rc<Session>,
+        accepts: Accepts,
+        body: &[u8],
+        message: &Message,
+    ) -> Result<Response, Refusal> {
+        let Some(guest) = session.guest() else { return Err(Refusal::UnknownSession) };
+        let ids: Vec<Vec<u8>> = http::requests(body, message).map(|id| id.of(body).to_vec()).collect();
+        if ids.is_empty() {
+            return match guest.offer(body).await {
+                Offered::Taken => Ok(empty(StatusCode::ACCEPTED)),
+                Offered::Closed => Err(Refusal::UnknownSession),
+            };
+        }
+        let stream = Waiting { session, stream: session.open(ids, self.permit(session.key)?)?, put: false };
+        let stream = stream.put(&guest, body).await?;
+        let ready = poll_fn(|context| stream.stream.lane().borrow_mut().poll_ready(context));
+        let ready = tokio::time::timeout(self.options.pace.legacy_patience, ready).await;
+        if accepts == Accepts::Json && ready.is_err() {
+            poll_fn(|context| {
+                let mut lane = stream.stream.lane().borrow_mut();
+                if lane.is_over() {
+                    return Poll::Ready(());
+                }
+                lane.wait(context);
+                Poll::Pending
+            })
+            .await;
+        }
+        let mut lane = stream.stream.lane().borrow_mut();
+        if accepts == Accepts::Json {
+            while lane.count() > 1 {
+                lane.pop();
+            }
+        }
+        if lane.is_single() && accepts != Accepts::Stream {
+            let message = lane.pop().map(|event| event.message()).unwrap_or_default();
+            return Ok(json(200, message));
+        }
+        if lane.is_over() && lane.count() == 0 {
+            // It was cancelled, which is answered by nothing.
+            return Ok(empty(StatusCode::ACCEPTED));
+        }
+        drop(lane);
+        let source = session.stream(&stream.stream);
+        Ok(self::stream(events(source, self.options.pace.keep_alive)))
+    }
+}
+
+/// A request whose client waits for the beginning of the response.
+struct Waiting<'s> {
+    session: &'s Session,
+    stream: Rc<Stream>,
+    put: bool,
+}
+
+impl Waiting<'_> {
+    async fn put(mut self, guest: &Guest, body: &[u8]) -> Result<Self, Refusal> {
+        let offered = guest.offer(body).await;
+        self.put = true;
+        match offered {
+            Offered::Taken => Ok(self),
+            Offered::Closed => Err(Refusal::UnknownSession),
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.put {
+            self.session.orphan(&self.stream);
+        } else {
+            self.session.forget(&self.stream);
+        }
+    }
+}
+
+/// A message on one line, as servers on standard streams need it. Most are, and are not copied.
+fn one_line(body: Bytes) -> Bytes {
+    let trimmed = body.trim_ascii();
+    let body = if trimmed.len() == body.len() { body.clone() } else { body.slice_ref(trimmed) };
+    if memchr::memchr2(b'\n', b'\r', &body).is_none() {
+        return body;
+    }
+    let mut line = body.to_vec();
+    on_one_line(&mut line);
+    line.into()
+}
+
+fn response(status: StatusCode, kind: HeaderValue, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn json(status: u16, body: Bytes) -> Response {
+    response(StatusCode::from_u16(status).unwrap_or_default(), JSON, Body::from(body))
+}
+
+fn stream(body: Body) -> Response {
+    let mut response = response(StatusCode::OK, EVENTS, body);
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+fn refusal(refused: &Refused) -> Response {
+    let mut buffer = vec![0; 1024 + refused.id.as_ref().map_or(0, Vec::len) + refused.body.len().min(4096)];
+    let mut w = Writer::new(&mut buffer);
+    refused.why.write(&mut w, refused.id.as_deref(), &refused.body);
+    let body = w.finish().map(Bytes::copy_from_slice).unwrap_or_default();
+    let mut response = json(refused.why.status(), body);
+    let headers = response.headers_mut();
+    match refused.why {
+        Refusal::Unauthorized => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refusal::Method => {
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+        }
+        _ => {}
+    }
+    if let Some(seconds) = refused.why.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The endpoint for axum, which wants futures that any thread may poll: these are polled by this one only.
+pub(super) fn router(state: &Rc<State>) -> axum::Router {
+    let shared = SendWrapper::new(Rc::clone(state));
+    let endpoint = move |request: Request| {
+        let state = Rc::clone(&shared);
+        SendWrapper::new(async move { state.respond(request).await })
+    };
+    axum::Router::new().route(&state.options.path, axum::routing::any(endpoint)).fallback(nowhere)
+}
+
+async fn nowhere() -> Result<Response, Infallible> {
+    let body = Bytes::from_static(
+        br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"there is nothing at this path"}}"#,
+    );
+    Ok(json(404, body))
+}
+
+/// What a connection that is one too many is told.
+pub(super) const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+    retry-after: 1\r\nconnection: close\r\ncontent-length: 97\r\n\r\n\
+    {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32000,\"message\":\"too many connections: try again later\"}}";

@@ -1,0 +1,151 @@
+//! What waits for a client to read it: one lane for each stream.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use drowse_core::front::http::events::EventId;
+
+/// A message as an event of a stream, and where in it the message itself stands.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) bytes: Bytes,
+    start: usize,
+    id: Option<EventId>,
+}
+
+/// What ends an event.
+const END: &[u8] = b"\n\n";
+
+impl Event {
+    /// An event of that id, if it has one.
+    pub(super) fn new(id: &[u8], parts: &[&[u8]]) -> Self {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let mut bytes = Vec::with_capacity(id.len() + length + 12 + END.len());
+        if !id.is_empty() {
+            bytes.extend_from_slice(b"id: ");
+            bytes.extend_from_slice(id);
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(b"data: ");
+        let start = bytes.len();
+        for part in parts {
+            bytes.extend_from_slice(part);
+        }
+        // A server behind a URL may write a message on several lines, which to a client of these would be several parts.
+        if let Some(message) = bytes.get_mut(start..) {
+            on_one_line(message);
+        }
+        bytes.extend_from_slice(END);
+        Self { bytes: bytes.into(), start, id: None }
+    }
+
+    /// An event that begins a stream: it says how to come again.
+    pub(super) fn priming(id: &[u8], retry: u128) -> Self {
+        let bytes = [b"id: ", id, format!("\nretry: {retry}\ndata: \n\n").as_bytes()].concat();
+        Self { start: bytes.len(), bytes: bytes.into(), id: None }
+    }
+
+    /// The same with its id, for those who keep it.
+    pub(super) fn with_id(self, id: EventId) -> Self {
+        Self { id: Some(id), ..self }
+    }
+
+    pub(super) fn id(&self) -> Option<EventId> {
+        self.id
+    }
+
+    /// The message alone.
+    pub(super) fn message(&self) -> Bytes {
+        self.bytes.slice(self.start..self.bytes.len().saturating_sub(END.len()).max(self.start))
+    }
+}
+
+/// Replaces line ends, which JSON has only between its tokens.
+pub(super) fn on_one_line(message: &mut [u8]) {
+    let mut rest = message;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
+        let Some((_, tail)) = rest.split_at_mut_checked(at) else { return };
+        let Some((end, tail)) = tail.split_first_mut() else { return };
+        *end = b' ';
+        rest = tail;
+    }
+}
+
+/// One lane.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    queue: VecDeque<Event>,
+    bytes: usize,
+    /// Nothing more comes.
+    over: bool,
+    waker: Option<Waker>,
+}
+
+impl Lane {
+    pub(super) fn push(&mut self, event: Event) {
+        self.bytes += event.bytes.len();
+        self.queue.push_back(event);
+        self.wake();
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let event = self.queue.pop_front()?;
+        self.bytes -= event.bytes.len();
+        Some(event)
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+        self.wake();
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.queue = VecDeque::new();
+        self.bytes = 0;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.queue.iter()
+    }
+
+    /// Whether the only thing that comes is there.
+    pub(super) fn is_single(&self) -> bool {
+        self.over && self.queue.len() == 1
+    }
+
+    /// Ready when there is something to read, or nothing more will be.
+    pub(super) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.over || !self.queue.is_empty() {
+            return Poll::Ready(());
+        }
+        self.wait(context);
+        Poll::Pending
+    }
+
+    /// Woken by the next thing that happens.
+    pub(super) fn wait(&mut self, context: &mut Context<'_>) {
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.waker = Some(context.waker().clone());
+        }
+    }
+
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! A session of a legacy client: one connection of the hub, and the streams on which its messages go.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+
+use drowse_core::era::Revision;
+use drowse_core::front::http::events::{self, EventId, Log, STANDING};
+use drowse_core::front::http::sessions::SessionKey;
+use drowse_core::front::http::{Pace, Refusal};
+use drowse_core::message::Writer;
+use tokio::time::Sleep;
+
+use super::body::Source;
+use super::endpoint::State;
+use super::lane::{Event, Lane};
+use crate::bridge::{About, Guest, Sink};
+
+/// How many events are kept of a session at most.
+const KEPT: usize = 512;
+
+/// One session.
+pub(super) struct Session {
+    pub(super) key: SessionKey,
+    pace: Pace,
+    unread: usize,
+    inner: RefCell<Inner>,
+    guest: RefCell<Option<Rc<Guest>>>,
+}
+
+struct Inner {
+    revision: Option<Revision>,
+    /// Of requests that are not answered.
+    streams: Vec<Rc<Stream>>,
+    /// Of what belongs to no request.
+    standing: Rc<Stream>,
+    log: Log<Box<[events::Slot]>>,
+    kept: VecDeque<Event>,
+    next: u32,
+    closed: bool,
+}
+
+/// How far the response to a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It may still be one JSON object.
+    Undecided,
+    /// It is a stream of events.
+    Streaming,
+    /// Nobody will read it, as nobody knows of it.
+    Orphan,
+}
+
+/// A stream of a session.
+pub(super) struct Stream {
+    number: u32,
+    /// The first event, which says nothing.
+    first: EventId,
+    ids: Vec<Vec<u8>>,
+    lane: RefCell<Lane>,
+    phase: Cell<Phase>,
+    /// Which reader is the last; 0: none.
+    reader: Cell<u64>,
+    readers: Cell<u64>,
+    _permit: Option<Permit>,
+}
+
+impl Stream {
+    fn is_standing(&self) -> bool {
+        self.number == STANDING
+    }
+
+    pub(super) fn lane(&self) -> &RefCell<Lane> {
+        &self.lane
+    }
+
+    fn attach(&self) -> u64 {
+        let reader = self.readers.get() + 1;
+        self.readers.set(reader);
+        self.reader.set(reader);
+        // Who read it before finds out.
+        self.lane.borrow_mut().wake();
+        reader
+    }
+}
+
+/// A place among the open streams and requests of a session.
+pub(super) struct Permit {
+    pub(super) state: Weak<State>,
+    pub(super) key: SessionKey,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.upgrade() {
+            state.ended(self.key);
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(key: SessionKey, pace: Pace, unread: usize, kept: usize) -> Rc<Self> {
+        let slots = vec![events::Slot::EMPTY; KEPT].into_boxed_slice();
+        let standing = Stream {
+            number: STANDING,
+            first: EventId { stream: STANDING, number: 0 },
+            ids: Vec::new(),
+            lane: RefCell::default(),
+            phase: Cell::new(Phase::Streaming),
+            reader: Cell::new(0),
+            readers: Cell::new(0),
+            _permit: None,
+        };
+        let inner = Inner {
+            revision: None,
+            streams: Vec::new(),
+            standing: Rc::new(standing),
+            log: Log::new(kept, slots),
+            kept: VecDeque::new(),
+            next: STANDING + 1,
+            closed: false,
+        };
+        Rc::new(Self { key, pace, unread, inner: RefCell::new(inner), guest: RefCell::new(None) })
+    }
+
+    /// Its connection of the hub.
+    pub(super) fn set_guest(&self, guest: Guest) {
+        *self.guest.borrow_mut() = Some(Rc::new(guest));
+    }
+
+    pub(super) fn guest(&self) -> Option<Rc<Guest>> {
+        self.guest.borrow().clone()
+    }
+
+    pub(super) fn set_revision(&self, revision: Revision) {
+        self.inner.borrow_mut().revision = Some(revision);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.inner.borrow().closed
+    }
+
+    /// It is over. Its client is gone for the hub.
+    pub(super) fn end(&self) {
+        Sink::close(self);
+        let guest = self.guest.borrow_mut().take();
+        drop(guest);
+    }
+
+    /// Whether a response begins with an event that says how to come again.
+    fn is_primed(&self) -> bool {
+        self.inner.borrow().revision.is_some_and(|revision| revision >= Revision::V2025_11_25)
+    }
+
+    /// A stream for the answers to these requests.
+    pub(super) fn open(&self, ids: Vec<Vec<u8>>, permit: Permit) -> Result<Rc<Stream>, Refusal> {
+        let mut inner = self.inner.borrow_mut();
+        if inner.streams.iter().any(|stream| stream.ids.iter().any(|id| ids.contains(id))) {
+            return Err(Refusal::IdInUse);
+        }
+        let number = inner.next;
+        inner.next = inner.next.checked_add(1).unwrap_or(STANDING + 1);
+        let first = inner.log.number(number);
+        let stream = Rc::new(Stream {
+            number,
+            first,
+            ids,
+            lane: RefCell::default(),
+            phase: Cell::new(Phase::Undecided),
+            reader: Cell::new(0),
+            readers: Cell::new(0),
+            _permit: Some(permit),
+        });
+        inner.streams.push(Rc::clone(&stream));
+        Ok(stream)
+    }
+
+    /// The answers become events. What goes before them is the second.
+    pub(super) fn stream(self: &Rc<Self>, stream: &Rc<Stream>) -> StreamSource {
+        let primed = self.is_primed();
+        let mut inner = self.inner.borrow_mut();
+        stream.phase.set(Phase::Streaming);
+        for event in stream.lane.borrow().events() {
+            inner.keep(stream.number, event);
+        }
+        let begins =
+            primed.then(|| Event::priming(id_text(stream.first).as_bytes(), self.pace.retry.as_millis()));
+        drop(inner);
+        self.read(Rc::clone(stream), begins, None)
+    }
+
+    fn read(
+        self: &Rc<Self>,
+        stream: Rc<Stream>,
+        begins: Option<Event>,
+        permit: Option<Permit>,
+    ) -> StreamSource {
+        let reader = stream.attach();
+        let hold = self.pace.hold.filter(|_| self.is_primed());
+        let hold = hold.map(|hold| Box::pin(tokio::time::sleep(hold)));
+        StreamSource { session: Rc::clone(self), stream, reader, begins, hold, _permit: permit }
+    }
+
+    /// The stream of what belongs to no request.
+    pub(super) fn listen(self: &Rc<Self>, permit: Permit) -> StreamSource {
+        let primed = self.is_primed();
+        let mut inner = self.inner.borrow_mut();
+        let standing = Rc::clone(&inner.standing);
+        let begins = primed.then(|| {
+            // All that waits comes after it.
+            let waits = standing.lane.borrow().count() > 0;
+            let id = if waits { None } else { Some(inner.log.number(STANDING)) };
+            id.map(|id| Event::priming(id_text(id).as_bytes(), self.pace.retry.as_millis()))
+        });
+        drop(inner);
+        self.read(standing, begins.flatten(), Some(permit))
+    }
+
+    /// A stream that was lost, from that event on.
+    pub(super) fn resume(self: &Rc<Self>, last: &[u8], permit: Permit) -> Result<StreamSource, Refusal> {
+        let last = EventId::read(last).ok_or(Refusal::UnknownEvent)?;
+        let inner = self.inner.borrow_mut();
+        let missed = inner
+            .log
+            .after(last)
+            .map(|after| after.filter_map(|(at, _)| inner.kept.get(at).cloned()).collect::<Vec<Event>>());
+        let found = match last.stream {
+            STANDING => Some(Rc::clone(&inner.standing)),
+            number => inner.streams.iter().find(|stream| stream.number == number).cloned(),
+        };
+        drop(inner);
+        let stream = match (found, missed) {
+            (Some(stream), Ok(missed)) => {
+                let mut lane = stream.lane.borrow_mut();
+                lane.clear();
+                missed.into_iter().for_each(|event| lane.push(event));
+                drop(lane);
+                stream
+            }
+            // What waits for it is told; that something is lost nobody can say.
+            (Some(stream), Err(_)) if stream.is_standing() => stream,
+            // It is answered, and the answer was not read.
+            (None, Ok(missed)) if !missed.is_empty() => {
+                let mut lane = Lane::default();
+                missed.into_iter().for_each(|event| lane.push(event));
+                lane.end();
+                Rc::new(Stream {
+                    number: last.stream,
+                    first: last,
+                    ids: Vec::new(),
+                    lane: RefCell::new(lane),
+                    phase: Cell::new(Phase::Streaming),
+                    reader: Cell::new(0),
+                    readers: Cell::new(0),
+                    _permit: None,
+                })
+            }
+            _ => return Err(Refusal::UnknownEvent),
+        };
+        Ok(self.read(stream, None, Some(permit)))
+    }
+
+    /// Nobody waits for the response any more that was about to be written, so that nobody can ask for it again.
+    pub(super) fn orphan(&self, stream: &Stream) {
+        if stream.phase.get() == Phase::Undecided {
+            stream.phase.set(Phase::Orphan);
+            stream.lane.borrow_mut().clear();
+        }
+    }
+
+    /// Requests that were never put.
+    pub(super) fn forget(&self, stream: &Rc<Stream>) {
+        self.inner.borrow_mut().streams.retain(|one| !Rc::ptr_eq(one, stream));
+    }
+}
+
+impl Inner {
+    fn keep(&mut self, stream: u32, event: &Event) {
+        // Its number stands in it.
+        let Some(id) = event.id().filter(|id| id.stream == stream) else { return };
+        let pushed = self.log.push(id, event.bytes.len());
+        self.kept.drain(..pushed.gone.min(self.kept.len()));
+        if pushed.kept {
+            self.kept.push_back(event.clone());
+        }
+    }
+
+    fn stream_of(&self, id: &[u8]) -> Option<Rc<Stream>> {
+        self.streams.iter().find(|stream| stream.ids.iter().any(|one| one == id)).cloned()
+    }
+}
+
+impl Sink for Session {
+    fn take(&self, about: About<'_>, parts: &[&[u8]]) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.closed {
+            return;
+        }
+        let of_request = match about {
+            About::Answer(id) | About::Request(id) => inner.stream_of(id),
+            About::Nothing => None,
+        };
+        let answers = matches!(about, About::Answer(_));
+        if answers && of_request.is_none() {
+            // An answer goes on the stream of its request and nowhere else.
+            return;
+        }
+        let stream = of_request.unwrap_or_else(|| Rc::clone(&inner.standing));
+        let phase = stream.phase.get();
+        if phase != Phase::Orphan {
+            let id = inner.log.number(stream.number);
+            let event = Event::new(id_text(id).as_bytes(), parts).with_id(id);
+            if phase == Phase::Streaming {
+                inner.keep(stream.number, &event);
+            }
+            let is_read = stream.reader.get() != 0;
+            if phase == Phase::Undecided || is_read || stream.is_standing() {
+                let mut lane = stream.lane.borrow_mut();
+                lane.push(event);
+                if stream.is_standing() {
+                    while lane.bytes() > self.unread && lane.count() > 1 {
+                        lane.pop();
+                    }
+                } else if lane.bytes() > self.unread && lane.count() > 1 {
+                    // Its client does not read. It can come again for what is kept.
+                    lane.clear();
+                    stream.reader.set(0);
+                    lane.wake();
+                }
+            }
+        }
+        if answers {
+            stream.lane.borrow_mut().end();
+            inner.streams.retain(|one| !Rc::ptr_eq(one, &stream));
+        }
+        drop(inner);
+    }
+
+    fn leave_unanswered(&self, id: &[u8]) {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(stream) = inner.stream_of(id) {
+            stream.lane.borrow_mut().end();
+            inner.streams.retain(|one| !Rc::ptr_eq(one, &stream));
+        }
+    }
+
+    fn backlog(&self) -> usize {
+        let inner = self.inner.borrow();
+        let streams = inner.streams.iter().chain([&inner.standing]);
+        streams.map(|stream| stream.lane.borrow().bytes()).sum()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn close(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.closed = true;
+        for stream in std::mem::take(&mut inner.streams).iter().chain([&inner.standing]) {
+            stream.lane.borrow_mut().end();
+        }
+    }
+}
+
+/// A response that reads a stream. Dropped, the stream goes on without it.
+pub(super) struct StreamSource {
+    session: Rc<Session>,
+    stream: Rc<Stream>,
+    reader: u64,
+    begins: Option<Event>,
+    /// When its client is to come again.
+    hold: Option<Pin<Box<Sleep>>>,
+    _permit: Option<Permit>,
+}
+
+impl Source for StreamSource {
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Some(event) = self.begins.take() {
+            return Poll::Ready(Some(event));
+        }
+        if self.stream.reader.get() != self.reader {
+            return Poll::Ready(None);
+        }
+        let mut lane = self.stream.lane.borrow_mut();
+        if let Some(event) = lane.pop() {
+            return Poll::Ready(Some(event));
+        }
+        if lane.is_over() {
+            return Poll::Ready(None);
+        }
+        if let Some(hold) = &mut self.hold
+            && hold.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(None);
+        }
+        lane.wait(context);
+        Poll::Pending
+    }
+}
+
+impl Drop for StreamSource {
+    fn drop(&mut self) {
+        if self.stream.reader.get() == self.reader {
+            self.stream.reader.set(0);
+            if !self.stream.is_standing() {
+                // What it did not read is kept, as far as there is room.
+                self.stream.lane.borrow_mut().clear();
+            }
+        }
+        let _ = &self.session;
+    }
+}
+
+/// An id as it stands in an event.
+fn id_text(id: EventId) -> String {
+    let mut buffer = [0; 48];
+    let mut w = Writer::new(&mut buffer);
+    id.write(&mut w);
+    w.finish().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
