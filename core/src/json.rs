@@ -7,6 +7,7 @@
 //! The walks ([`members`], [`elements`], [`member`]) are meant for spans of a document that [`scan`] accepted. Given
 //! anything else they end early; they neither panic nor loop.
 
+use core::cmp::Ordering;
 use core::fmt;
 
 use crate::span::Span;
@@ -215,6 +216,13 @@ impl<'a> Walk<'a> {
 #[must_use]
 pub fn str_eq(raw: &[u8], text: &str) -> bool {
     let Some(inner) = between_quotes(raw) else { return false };
+    // What is escaped is longer than what it stands for, and hardly anything is.
+    match inner.len().cmp(&text.len()) {
+        Ordering::Less => return false,
+        Ordering::Equal => return inner == text.as_bytes() && inner.iter().all(|&byte| is_plain(byte)),
+        Ordering::Greater if inner.contains(&b'\\') => {}
+        Ordering::Greater => return false,
+    }
     let mut rest = text.as_bytes();
     let mut units = Units { inner };
     loop {
@@ -361,6 +369,11 @@ pub fn is_integer(raw: &[u8]) -> bool {
         [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
         _ => false,
     }
+}
+
+/// Whether a byte of a string stands for itself.
+const fn is_plain(byte: u8) -> bool {
+    byte >= b' ' && byte != b'"' && byte != b'\\'
 }
 
 fn between_quotes(raw: &[u8]) -> Option<&[u8]> {

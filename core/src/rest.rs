@@ -1,29 +1,34 @@
 //! When a host that waits gives back what it can have again for a little work: memory, for instance.
 //!
-//! Not between calls that follow each other closely, which would only have to fetch it again: some time after the last
-//! client left. That is one deadline for each client that comes and goes, and none after that.
+//! Not between requests that follow each other closely, which would only have to fetch it again: some time after the last
+//! one was answered, or the last client left. Whatever comes meanwhile moves no timer: it is looked at when that fires.
 
 use crate::time::{Duration, Instant};
 
-/// How long a host stays ready for the next client.
+/// How long a host stays ready for the next request.
 pub const AFTER: Duration = Duration::from_secs(1);
 
 /// The rest of one host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rest {
+    /// When to look, while the host stays ready.
     at: Option<Instant>,
+    last: Instant,
 }
 
 impl Rest {
     /// A host that rests.
     #[must_use]
     pub const fn new() -> Self {
-        Self { at: None }
+        Self { at: None, last: Instant::ZERO }
     }
 
-    /// A client left: the next one may come soon.
-    pub const fn handle_left(&mut self, now: Instant) {
-        self.at = Some(now.after(AFTER));
+    /// A request was answered, or a client left: the next one may come soon.
+    pub const fn handle_active(&mut self, now: Instant) {
+        self.last = now;
+        if self.at.is_none() {
+            self.at = Some(now.after(AFTER));
+        }
     }
 
     /// Whether the host stays ready for now. One that does not, and had something to do of its own, rests again at once.
@@ -38,15 +43,16 @@ impl Rest {
         self.at
     }
 
-    /// Time has passed; early, late and repeated calls do no harm. Returns whether to rest now: `quiet` is that nobody is
-    /// there and nothing is under way. Where somebody is, that one's leaving is the next occasion.
+    /// Time has passed; early, late and repeated calls do no harm. Returns whether to rest now: `quiet` is that nothing is
+    /// under way. Where something is, its end is the next occasion.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Instant, quiet: bool) -> bool {
         if self.at.is_none_or(|at| now < at) {
             return false;
         }
-        self.at = None;
-        quiet
+        let due = self.last.after(AFTER);
+        self.at = Some(due).filter(|due| now < *due);
+        self.at.is_none() && quiet
     }
 }
 
@@ -59,7 +65,7 @@ mod tests {
         let mut rest = Rest::new();
         let later = |millis: u64| Instant::from_millis(10_000 + millis);
         assert!(!rest.handle_timeout(later(0), true) && !rest.is_ready());
-        rest.handle_left(later(0));
+        rest.handle_active(later(0));
         assert_eq!(rest.poll_timeout(), Some(later(0).after(AFTER)));
         assert!(!rest.handle_timeout(later(999), true) && rest.is_ready());
         assert!(rest.handle_timeout(later(1000), true));
@@ -68,15 +74,17 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_meanwhile_moves_it() {
+    fn who_comes_meanwhile_is_seen_when_it_is_over() {
         let mut rest = Rest::new();
-        rest.handle_left(Instant::from_millis(0));
-        rest.handle_left(Instant::from_millis(900));
+        rest.handle_active(Instant::from_millis(0));
+        rest.handle_active(Instant::from_millis(900));
+        assert_eq!(rest.poll_timeout(), Some(Instant::from_millis(1000)), "no timer is moved");
         assert!(!rest.handle_timeout(Instant::from_millis(1000), true));
-        // Somebody is there by then; the deadline is over all the same.
+        assert_eq!(rest.poll_timeout(), Some(Instant::from_millis(1900)));
+        // Something is under way by then; the deadline is over all the same.
         assert!(!rest.handle_timeout(Instant::from_millis(1900), false));
         assert_eq!(rest.poll_timeout(), None);
-        rest.handle_left(Instant::from_millis(7000));
+        rest.handle_active(Instant::from_millis(7000));
         assert!(rest.handle_timeout(Instant::from_millis(8000), true));
     }
 }

@@ -3,6 +3,7 @@
 pub mod conformance;
 pub mod fixture;
 pub mod harness;
+pub mod load;
 pub mod race;
 pub mod soak;
 pub mod wake_model;

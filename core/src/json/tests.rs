@@ -190,6 +190,10 @@ fn compares_strings_after_unescaping() {
     assert!(str_eq(b"\"\"", ""));
     assert!(str_eq(br#""a\u0062\n\/\"\\""#, "ab\n/\"\\"));
     assert!(str_eq(r#""é\u00e9\ud83d\ude00😀""#.as_bytes(), "éé😀😀"));
+    // What must be escaped stands for nothing where it is not.
+    assert!(!str_eq(b"\"a\"b\"", "a\"b"));
+    assert!(!str_eq(br#""a\b""#, r"a\b"));
+    assert!(!str_eq(b"\"a\nb\"", "a\nb"));
     assert!(!str_eq(b"\"ab\"", "a"));
     assert!(!str_eq(b"\"a\"", "ab"));
     for garbage in [&b""[..], b"\"", b"a", b"\"a", b"a\"", b"\"\\\"", b"\"\\ud800\"", b"\"\\x\"", b"\"a\"a\""]

@@ -21,6 +21,7 @@ use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 
 use super::backend::{Backend, Control, Facts, Host, LocalFuture, Moment, Process, StartFailure};
 use super::client::HttpClient;
+use super::roomy::Roomy;
 
 pub(super) struct BridgeHost {
     home: Home,
@@ -252,8 +253,8 @@ impl Process {
     /// A tree of ours.
     pub(crate) fn of(tree: Tree) -> Self {
         Self {
-            input: Box::new(tree.stdin),
-            output: Box::new(tree.stdout),
+            input: Box::new(Roomy::new(tree.stdin)),
+            output: Box::new(Roomy::new(tree.stdout)),
             errors: Some(Box::new(tree.stderr)),
             control: Rc::new(Processes(tree.control)),
         }

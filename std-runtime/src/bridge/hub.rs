@@ -24,7 +24,7 @@ mod sync;
 mod tasks;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -61,6 +61,7 @@ use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::mouth::{About, Mouth};
 use super::outlet::{Burst, Outlet, flush_once};
+use super::roomy;
 use crate::fault;
 use cache::Cache;
 pub(crate) use guest::{Guest, Offered};
@@ -153,7 +154,7 @@ struct Inner {
     config: HubConfig,
     /// Most of the time none is there, so that each has a place of its own.
     payloads: Vec<Option<Box<Payload>>>,
-    connections: HashMap<u64, Connection>,
+    connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     running: Option<Running>,
     /// The server, if it is one behind a URL.
@@ -198,8 +199,9 @@ struct Inner {
     failure: Option<String>,
     stderr: Vec<u8>,
     armed: Option<Instant>,
-    /// When the host gives back what it can have again.
+    /// When the host gives back what it can have again, and how many requests there had been when that was put off last.
     rest: Rest,
+    rested: u64,
     started: bool,
     retired: bool,
 }
@@ -387,7 +389,7 @@ impl Hub {
             host,
             config,
             payloads: (0..count).map(|_| None).collect(),
-            connections: HashMap::new(),
+            connections: BTreeMap::new(),
             next_connection: 0,
             running: None,
             remote: None,
@@ -402,6 +404,7 @@ impl Hub {
             stderr: Vec::new(),
             armed: None,
             rest: Rest::new(),
+            rested: 0,
             started: false,
             retired: false,
         };
@@ -510,6 +513,7 @@ impl Hub {
                         inner.asks.handle_timeout(now);
                         inner.dev_timeout(now);
                         hub.rest_in_time(inner, now);
+                        inner.armed = inner.next_timeout();
                         hub.drive(inner, None);
                     }),
                     () = self.0.timer.notified() => {}
@@ -690,15 +694,20 @@ impl Hub {
 
     /// Sees to it that the timer fires in time.
     fn arm(&self, inner: &mut Inner) {
+        let idle = inner.server.lifecycle().in_flight() == 0;
+        if idle && inner.rested != inner.order {
+            inner.rested = inner.order;
+            inner.rest.handle_active(self.now());
+        }
         let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
             (Some(next), Some(armed)) => next < armed,
             (Some(_), None) => true,
             (None, _) => false,
         };
-        // While requests come and go the timer may fire early, which does no harm; a quiet bridge is not to be woken
-        // for a time-out that is over.
-        if sooner || (inner.server.lifecycle().in_flight() == 0 && next != inner.armed) {
+        // The timer may fire early, which does no harm; but a quiet bridge is not to be woken for a time-out that is over.
+        // Requests that come one after the other would have it moved twice each: it is looked at when the host rests.
+        if sooner || (idle && next != inner.armed && !inner.rest.is_ready()) {
             inner.armed = next;
             self.0.timer.notify_one();
         }

@@ -1,43 +1,63 @@
 //! The reading end of a byte stream: newline framing over a buffer that grows with a long line and shrinks after it.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::task::Poll;
 
 use drowse_core::framing::LineDecoder;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::roomy::LARGE;
 
 /// Room for ordinary lines.
 const ROOM: usize = 16 << 10;
-/// How much room more than one read of a long line asks for, at the least.
-const SHRINK_OVER: usize = 256 << 10;
+/// A line that is longer than this gets so much room at once that nothing of it stays behind.
+const LONG: usize = 256 << 10;
 
 /// A stream that is read line by line.
 #[derive(Debug)]
 pub(super) struct Intake {
     /// Its frames.
     pub(super) decoder: LineDecoder<Vec<u8>>,
+    limit: usize,
 }
 
 impl Intake {
     /// Lines of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { decoder: LineDecoder::new(vec![0; ROOM], limit) }
+        Self { decoder: LineDecoder::new(vec![0; ROOM], limit), limit }
     }
 
     /// Makes room for the next read; all frames have been taken out.
     pub(super) fn make_room(&mut self) {
-        let size = match self.decoder.wants_room() {
-            Some(size) => size,
-            None if self.decoder.buffer_len() > SHRINK_OVER && self.decoder.pending() <= ROOM / 2 => ROOM,
-            None => return,
-        };
+        let Some(size) = self.decoder.wants_room() else { return };
+        let size = if size > LONG { size.max(LARGE.min(self.limit.saturating_add(2))) } else { size };
         // A refusal changes nothing, and the decoder then treats the line as too long.
         let _ = self.decoder.replace_buffer(vec![0; size]);
+    }
+
+    /// Nothing comes at the moment: what long lines needed is given back.
+    fn rest(&mut self) {
+        if self.decoder.buffer_len() > LONG / 2 && self.decoder.pending() <= ROOM / 2 {
+            let _ = self.decoder.replace_buffer(vec![0; ROOM]);
+        }
     }
 
     /// Reads once. `false` at the end of the stream.
     pub(super) async fn read(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<bool> {
         self.make_room();
-        let n = reader.read(self.decoder.space()).await?;
+        let n = poll_fn(|context| {
+            let mut space = ReadBuf::new(self.decoder.space());
+            match Pin::new(&mut *reader).poll_read(context, &mut space) {
+                Poll::Ready(read) => Poll::Ready(read.map(|()| space.filled().len())),
+                Poll::Pending => {
+                    self.rest();
+                    Poll::Pending
+                }
+            }
+        })
+        .await?;
         self.decoder.filled(n);
         Ok(n > 0)
     }

@@ -12,6 +12,7 @@ mod hub;
 mod intake;
 mod mouth;
 mod outlet;
+mod roomy;
 mod settings;
 pub mod stdio;
 

@@ -16,10 +16,11 @@ use tokio::sync::Notify;
 
 use drowse_core::link::Key;
 
-/// How much one write of the backlog offers to the kernel.
-const CHUNK: usize = 256 << 10;
-/// A backlog that is empty again keeps no more room than this.
-const KEEP: usize = 64 << 10;
+use super::roomy;
+
+/// What pieces are made for that grow by little messages, and the room that a backlog keeps which is empty again.
+const PIECE: usize = 64 << 10;
+const LITTLE: usize = 4 << 10;
 /// Messages up to this length gather during a burst: to copy them costs less than to write them one by one.
 const SMALL: usize = 8 << 10;
 /// So much may gather.
@@ -52,10 +53,67 @@ impl Burst {
     }
 }
 
+/// Bytes that wait, in pieces that are given back one by one as they are written: a long message is not kept whole until
+/// its last byte is, and the allocator can return each.
+#[derive(Default)]
+struct Backlog {
+    pieces: VecDeque<Vec<u8>>,
+    /// So much of the first piece was taken out.
+    start: usize,
+    length: usize,
+}
+
+impl Backlog {
+    const fn len(&self) -> usize {
+        self.length
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) {
+        self.length += bytes.len();
+        while !bytes.is_empty() {
+            // Never more than there is room for: what was written in the meantime is not copied once more.
+            let room = self.pieces.back().map_or(0, |last| last.capacity() - last.len());
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            if let Some(last) = self.pieces.back_mut() {
+                last.extend_from_slice(now);
+            }
+            bytes = later;
+            if !bytes.is_empty() {
+                let twice = self.pieces.back().map_or(0, Vec::capacity) * 2;
+                let least = twice.clamp(LITTLE, PIECE);
+                self.pieces.push_back(roomy::buffer(bytes.len().max(least)));
+            }
+        }
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = self.start;
+        self.pieces.iter().filter_map(move |piece| piece.get(std::mem::take(&mut start)..))
+    }
+
+    /// Takes out the first `count` bytes.
+    fn advance(&mut self, count: usize) {
+        self.start += count;
+        self.length = self.length.saturating_sub(count);
+        while let Some(first) = self.pieces.front().filter(|first| first.len() <= self.start) {
+            self.start -= first.len();
+            if self.pieces.len() > 1 || first.capacity() > PIECE {
+                self.pieces.pop_front();
+            } else {
+                return self.pieces.iter_mut().for_each(Vec::clear);
+            }
+        }
+    }
+}
+
 /// A stream that is written to.
 pub(super) struct Outlet {
     writer: Pin<Box<dyn AsyncWrite>>,
-    backlog: VecDeque<u8>,
+    backlog: Backlog,
     /// Requests of which no byte was written so far, and where in the stream they begin.
     unsent: VecDeque<(u64, Key)>,
     /// Bytes the kernel has taken, and bytes given to the outlet.
@@ -76,7 +134,7 @@ impl Outlet {
     pub(super) fn new(writer: impl AsyncWrite + 'static) -> Self {
         Self {
             writer: Box::pin(writer),
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
             unsent: VecDeque::new(),
             written: 0,
             given: 0,
@@ -162,19 +220,14 @@ impl Outlet {
         let mut context = Context::from_waker(Waker::noop());
         let mut taken = 0;
         while taken < total || !self.backlog.is_empty() {
-            let (front, back) = self.backlog.as_slices();
             let mut slices = [IoSlice::new(&[]); SLICES];
-            let offered = [front, back].into_iter().filter(|slice| !slice.is_empty());
-            let mut count = 0;
-            for (slice, bytes) in slices.iter_mut().zip(offered.chain(line(parts, taken, total))) {
-                *slice = IoSlice::new(bytes);
-                count += 1;
-            }
+            let offered = self.backlog.slices().chain(line(parts, taken, total));
+            let count = offer(&mut slices, offered);
             let slices = slices.get(..count).unwrap_or_default();
             match self.writer.as_mut().poll_write_vectored(&mut context, slices) {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     let of_backlog = n.min(self.backlog.len());
-                    self.backlog.drain(..of_backlog);
+                    self.backlog.advance(of_backlog);
                     taken += n - of_backlog;
                     self.written += n as u64;
                 }
@@ -190,14 +243,8 @@ impl Outlet {
 
     /// Keeps what is left of a line of `total` bytes.
     fn keep(&mut self, parts: &[&[u8]], taken: usize, total: usize) {
-        let more = total - taken;
-        if self.backlog.capacity() - self.backlog.len() < more {
-            // Not twice as much as is needed: that may be large.
-            let least = if self.blocked { CHUNK } else { self.backlog.len() };
-            self.backlog.reserve_exact(more.max(least));
-        }
         for part in line(parts, taken, total) {
-            self.backlog.extend(part);
+            self.backlog.push(part);
         }
     }
 
@@ -215,17 +262,13 @@ impl Outlet {
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while !self.backlog.is_empty() && !self.failed {
             self.blocked = true;
-            let (front, back) = self.backlog.as_slices();
-            // What is behind the front is offered only with all of that.
-            let (front, back) = match front.get(..CHUNK) {
-                Some(front) => (front, &[][..]),
-                None => (front, back.get(..CHUNK).unwrap_or(back)),
-            };
-            let slices = [IoSlice::new(front), IoSlice::new(back)];
-            match self.writer.as_mut().poll_write_vectored(context, &slices) {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let count = offer(&mut slices, self.backlog.slices());
+            let slices = slices.get(..count).unwrap_or_default();
+            match self.writer.as_mut().poll_write_vectored(context, slices) {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     self.written += n as u64;
-                    self.backlog.drain(..n);
+                    self.backlog.advance(n);
                     self.blocked = !self.backlog.is_empty();
                     self.eased.notify_waiters();
                     return Poll::Ready(());
@@ -234,15 +277,12 @@ impl Outlet {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if self.backlog.capacity() > KEEP {
-            self.backlog = VecDeque::new();
-        }
         Poll::Ready(())
     }
 
     fn fail(&mut self) {
         self.failed = true;
-        self.backlog = VecDeque::new();
+        self.backlog = Backlog::default();
         self.wake.notify_one();
         self.eased.notify_waiters();
     }
@@ -261,6 +301,16 @@ where
     A: FnMut(&mut dyn FnMut(&mut Outlet) -> Poll<()>) -> Poll<()>,
 {
     poll_fn(|context| access(&mut |outlet: &mut Outlet| outlet.poll_flush(context))).await;
+}
+
+/// Puts as many slices in place as there is room for, and says how many.
+fn offer<'b>(slices: &mut [IoSlice<'b>; SLICES], bytes: impl Iterator<Item = &'b [u8]>) -> usize {
+    let mut count = 0;
+    for (slice, bytes) in slices.iter_mut().zip(bytes) {
+        *slice = IoSlice::new(bytes);
+        count += 1;
+    }
+    count
 }
 
 /// What is left of a line of `total` bytes after its first `skip` ones, without empty parts. Without a byte it is none.
@@ -394,14 +444,14 @@ mod tests {
 
     #[test]
     fn the_order_stays_whatever_the_kernel_takes() {
-        // More than the pieces of one write, and a ring that wraps.
-        for most in [1, 7, 1000, CHUNK - 1, CHUNK + 1, CHUNK * 3] {
+        // More slices than one write offers, and pieces that are taken in parts.
+        for most in [1, 7, 1000, PIECE - 1, PIECE + 1, PIECE * 3] {
             let mut bench = Bench::new();
             for round in 0..6 {
                 bench.most.set(if round % 2 == 0 { 0 } else { most });
                 bench.burst.begin();
                 bench.send(10);
-                bench.send(if most < 1000 { SMALL + 1 } else { CHUNK / 2 });
+                bench.send(if most < 1000 { SMALL + 1 } else { PIECE * 2 });
                 bench.send(SMALL - 10);
                 bench.end();
                 if round % 3 == 1 {

@@ -16,6 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
+use super::roomy::Roomy;
+
 /// What is read.
 pub type Reader = Pin<Box<dyn AsyncRead>>;
 /// What is written. A [`Hub`](super::Hub) is its one writer.
@@ -29,7 +31,7 @@ pub fn reader(stream: OwnedFd) -> io::Result<Reader> {
     match kind(&stream)? {
         FileType::Fifo => {
             let again = OpenOptions::new().read(true).open(path(&stream)).map_or(stream, OwnedFd::from);
-            Ok(Box::pin(pipe::Receiver::from_owned_fd(again)?))
+            Ok(Box::pin(Roomy::new(pipe::Receiver::from_owned_fd(again)?)))
         }
         FileType::Socket if !is_shared_by_another_end(&stream) => Ok(Box::pin(socket(stream)?)),
         _ => {
@@ -48,7 +50,7 @@ pub fn writer(stream: OwnedFd) -> io::Result<Writer> {
     match kind(&stream)? {
         FileType::Fifo => {
             let again = OpenOptions::new().write(true).open(path(&stream)).map_or(stream, OwnedFd::from);
-            Ok(Box::pin(pipe::Sender::from_owned_fd(again)?))
+            Ok(Box::pin(Roomy::new(pipe::Sender::from_owned_fd(again)?)))
         }
         FileType::Socket if !is_shared_by_another_end(&stream) => Ok(Box::pin(socket(stream)?)),
         _ => {

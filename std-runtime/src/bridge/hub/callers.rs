@@ -64,7 +64,7 @@ impl Hub {
         let _ = tokio::time::timeout(GOODBYE, self.backlog_at_most(id, 0)).await;
         self.with(|hub, inner, now| {
             hub.remove_connection(inner, id);
-            inner.rest.handle_left(now);
+            inner.rest.handle_active(now);
             hub.arm(inner);
         });
     }
@@ -498,13 +498,12 @@ impl Hub {
                 inner.keep(key, payload);
                 self.drive(inner, Some((key, frame)));
                 // Most requests are with the kernel by now, and need no copy.
+                let revision = inner.server.revision();
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
-                    && (!payload.sent
-                        || payload.is_kept_for_later(inner.server.revision())
-                        || inner.remote.is_some())
+                    && (!payload.sent || payload.is_kept_for_later(revision) || inner.remote.is_some())
                 {
-                    payload.frame = Some(frame.to_vec());
+                    payload.frame = Some(roomy::copy(frame));
                 }
             }
             Err(Refusal::Full) => {
@@ -530,7 +529,7 @@ impl Hub {
 
 impl Inner {
     fn is_quiet(&self) -> bool {
-        self.connections.is_empty() && self.server.lifecycle().in_flight() == 0
+        self.server.lifecycle().in_flight() == 0
     }
 
     pub(super) fn deliver(

@@ -51,7 +51,7 @@ impl Hub {
     /// The last client of the kind that comes by direct calls went away.
     pub(crate) fn guests_gone(&self) {
         self.with(|hub, inner, now| {
-            inner.rest.handle_left(now);
+            inner.rest.handle_active(now);
             hub.arm(inner);
         });
     }

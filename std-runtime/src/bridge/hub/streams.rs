@@ -261,9 +261,11 @@ impl Hub {
         origin: Option<Key>,
         whole: bool,
     ) {
-        inner.cache.hear(line);
         let before = inner.server.state();
         let outcome = inner.server.handle_frame(now, line);
+        if !matches!(outcome, Outcome::Deliver { .. }) {
+            inner.cache.hear(line);
+        }
         if inner.server.state() != before {
             // Whoever hears the answer and looks at the record finds that the server answers.
             self.drive(inner, None);
@@ -343,6 +345,7 @@ impl Hub {
 impl Inner {
     /// Tells the machine which requests the kernel has taken; those need no copy any more.
     pub(super) fn note_sent(&mut self) {
+        let revision = self.server.revision();
         while let Some(key) =
             self.running.as_mut().and_then(|running| running.input.as_mut()).and_then(Outlet::poll_sent)
         {
@@ -351,7 +354,7 @@ impl Inner {
                 && let Some(Some(payload)) = self.payloads.get_mut(key.index())
             {
                 payload.sent = true;
-                if !payload.is_kept_for_later(self.server.revision()) {
+                if !payload.is_kept_for_later(revision) {
                     payload.frame = None;
                 }
             }

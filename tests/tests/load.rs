@@ -1,0 +1,55 @@
+//! A slice of the load benchmark, untimed: nothing is lost, answered twice or mixed up, on each pair of eras, also while
+//! the client or the server stalls.
+
+use drowse_tests::load::bench::{Contender, Plan, run_with};
+use drowse_tests::load::calls::Era;
+use drowse_tests::load::client::Phase;
+use drowse_tests::load::server::Eras;
+
+fn phases(of: &[&str]) -> Vec<Phase> {
+    of.iter().map(|text| Phase::from_text(text).unwrap()).collect()
+}
+
+fn run(command: &str, era: Era, server: Eras, of: &[&str]) {
+    let plan = Plan {
+        contenders: vec![Contender::new("it", None, command)],
+        era,
+        server,
+        phases: phases(of),
+        ..Plan::default()
+    };
+    let program = env!("CARGO_BIN_EXE_drowse-load");
+    let words = [program, "server", "--era", server.name()].map(str::to_owned);
+    let report = run_with(&plan, &words, |_| {}).unwrap();
+    assert!(report.is_clean(), "{}", report.table());
+    assert_eq!(report.calls(), plan.phases.iter().map(|phase| phase.count).sum::<usize>());
+}
+
+const FEW: [&str; 5] =
+    ["1:100:200", "64:100:4000", "16:100000:60", "64:20000:600:client", "64:20000:600:server"];
+
+#[test]
+fn without_a_proxy() {
+    for (era, server) in [(Era::Legacy, Eras::Legacy), (Era::Modern, Eras::Modern)] {
+        run("", era, server, &FEW);
+    }
+}
+
+#[test]
+fn through_the_relay() {
+    run(concat!(env!("CARGO_BIN_EXE_drowse-load"), " relay"), Era::Legacy, Eras::Legacy, &FEW);
+}
+
+#[test]
+fn through_the_dev_proxy() {
+    let drowse = drowse_tests::harness::drowse();
+    let command = format!("{} dev --", drowse.display());
+    for (era, server) in [
+        (Era::Legacy, Eras::Legacy),
+        (Era::Legacy, Eras::Modern),
+        (Era::Modern, Eras::Legacy),
+        (Era::Modern, Eras::Modern),
+    ] {
+        run(&command, era, server, &FEW);
+    }
+}
