@@ -193,6 +193,6 @@ pub trait Host {
     fn saved(&mut self) -> Option<Snapshot>;
     /// The first start of this process succeeded or failed. Called once.
     fn started(&mut self, outcome: Result<(), &StartFailure>);
-    /// Nobody is connected and nothing is in flight: it may be long until something happens.
+    /// Nothing is in flight, and nobody is connected or those who are say nothing: it may be long until something happens.
     fn quiet(&mut self) {}
 }

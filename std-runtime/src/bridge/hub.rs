@@ -199,6 +199,8 @@ struct Inner {
     armed: Option<Instant>,
     /// When the timer is looked at again, where it is set for what is over.
     settles: Option<Instant>,
+    /// How many requests there had been by then.
+    settled: u64,
     started: bool,
     retired: bool,
 }
@@ -400,6 +402,7 @@ impl Hub {
             stderr: Vec::new(),
             armed: None,
             settles: None,
+            settled: 0,
             started: false,
             retired: false,
         };
@@ -507,7 +510,9 @@ impl Hub {
                         inner.tasks.handle_timeout(now);
                         inner.asks.handle_timeout(now);
                         inner.dev_timeout(now);
-                        inner.settles = inner.settles.filter(|at| now < *at);
+                        if inner.settles.take_if(|at| now >= *at).is_some() {
+                            inner.settle(now);
+                        }
                         inner.armed = inner.next_timeout();
                         hub.drive(inner, None);
                     }),
@@ -695,6 +700,7 @@ impl Hub {
         } else if inner.server.lifecycle().in_flight() == 0 && next != inner.armed && inner.settles.is_none()
         {
             inner.settles = Some(self.now().after(SETTLING)).filter(|_| !inner.connections.is_empty());
+            inner.settled = inner.order;
             inner.armed = inner.settles.or(next);
             self.0.timer.notify_one();
         }
@@ -861,6 +867,20 @@ impl Inner {
             .filter(|(_, payload)| payload.as_deref().is_some_and(&wanted))
             .filter_map(|(index, _)| self.server.key_at(index))
             .collect()
+    }
+
+    /// A moment has passed since the last request was answered, or another that was then the last: whoever is connected
+    /// says nothing, and that may last.
+    fn settle(&mut self, now: Instant) {
+        if self.server.lifecycle().in_flight() > 0 {
+            return;
+        }
+        if self.settled == self.order {
+            self.host.quiet();
+        } else {
+            self.settled = self.order;
+            self.settles = Some(now.after(SETTLING));
+        }
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::bridge::{Backend, Facts, Host, Process, StartFailure};
 use crate::process::{self, Launch};
 use crate::snapshot::Snapshot;
+use crate::sys;
 
 use super::log::Log;
 use super::workshop::Shared;
@@ -66,4 +67,8 @@ impl Host for DevHost {
     }
 
     fn started(&mut self, _outcome: Result<(), &StartFailure>) {}
+
+    fn quiet(&mut self) {
+        sys::pages::release_program();
+    }
 }
