@@ -503,7 +503,7 @@ impl Hub {
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
                     && (!payload.sent || payload.is_kept_for_later(revision) || inner.remote.is_some())
                 {
-                    payload.frame = Some(roomy::copy(frame));
+                    payload.frame = Some(frame.to_vec());
                 }
             }
             Err(Refusal::Full) => {
