@@ -8,7 +8,6 @@ use std::task::Poll;
 use drowse_core::framing::LineDecoder;
 use tokio::io::{AsyncRead, ReadBuf};
 
-
 /// Room for ordinary lines.
 const ROOM: usize = 16 << 10;
 /// A line that is longer than this gets much room at once: it is not copied each time that it has grown by half, and what

@@ -16,7 +16,6 @@ use tokio::sync::Notify;
 
 use drowse_core::link::Key;
 
-
 /// What pieces are made for that grow by little messages, and the room that a backlog keeps which is empty again.
 const PIECE: usize = 64 << 10;
 const LITTLE: usize = 4 << 10;
