@@ -7,6 +7,7 @@ use clap::ArgMatches;
 use drowse_core::front::http::Limits;
 
 use super::connect::{Variable, variables};
+use super::share::token;
 use super::{number, seconds};
 use crate::error::Failure;
 
@@ -99,7 +100,7 @@ fn http(matches: &ArgMatches) -> Result<Option<Http>, Failure> {
         Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         Err(_) => typed.replace("localhost:", "127.0.0.1:").parse().map_err(|_| wrong())?,
     };
-    let token = one("http-bearer-token");
+    let token = token(matches, "http-bearer-token")?;
     if !address.ip().is_loopback() && token.is_none() {
         return Err(Failure::usage(format!(
             "{address} can be reached by others: it needs --http-bearer-token"
