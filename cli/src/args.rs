@@ -765,6 +765,9 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
             let failure = Failure::usage(format!("unexpected {what} `{argument}`"));
             match context(ContextKind::SuggestedArg) {
                 Some(meant) => failure.with_hint(format!("Did you mean: {meant}")),
+                None if verb.name == "dev" => {
+                    failure.with_hint(format!("flags of the server come after its command\n{help}"))
+                }
                 None => failure.with_hint(help),
             }
         }
