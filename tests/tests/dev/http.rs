@@ -104,7 +104,11 @@ impl Exchange {
     fn hear(&mut self) {
         let mut part = Vec::new();
         if self.head.events {
-            assert!(self.input.chunk(&mut self.stream, &mut part).unwrap(), "it ended; heard {:?}", self.heard);
+            assert!(
+                self.input.chunk(&mut self.stream, &mut part).unwrap(),
+                "it ended; heard {:?}",
+                self.heard
+            );
             self.heard.extend(events(&part).map(|data| serde_json::from_slice::<Value>(data).unwrap()));
         } else {
             assert!(self.heard.is_empty(), "nothing more comes: {:?}", self.heard);

@@ -27,7 +27,10 @@ fn tools_of_the_server_with_such_names_are_not_in_its_list() {
             let place = Place::new();
             let mut client = place.fixture(era, &[], server);
             let names = client.all_tools();
-            assert!(names.contains(&"echo".to_owned()) && !names.contains(&"dev_mine".to_owned()), "{names:?}");
+            assert!(
+                names.contains(&"echo".to_owned()) && !names.contains(&"dev_mine".to_owned()),
+                "{names:?}"
+            );
             let devs: Vec<_> = names.iter().filter(|name| name.starts_with("dev_")).collect();
             assert_eq!(devs, OURS.iter().collect::<Vec<_>>(), "{names:?}");
             let call = client.send_call("dev_mine", json!({}));
