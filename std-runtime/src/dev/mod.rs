@@ -3,6 +3,7 @@
 //! [`run`] is the whole program: a [`Hub`] with a host of its own, the standard streams as its one connection, and an
 //! end that takes the server's whole tree along. It keeps no session and writes no records.
 
+mod changes;
 mod files;
 mod host;
 mod log;
@@ -38,6 +39,7 @@ use crate::serve;
 use crate::sys::suspension::Suspension;
 use crate::wire::MAX_MESSAGE;
 
+use changes::Changes;
 use host::DevHost;
 use log::Log;
 use stream::Watched;
@@ -143,7 +145,8 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
     let (config, dev) = (hub_config(&options), dev_config(&options));
     let shared = Rc::new(RefCell::new(Shared::new(&options)));
     let host = DevHost::new(Rc::clone(&shared), Rc::clone(&log));
-    let shop = Shop::new(Rc::clone(&shared), Rc::clone(&log));
+    let changes = watch.as_ref().map(|watch| Changes::new(watch.touched()));
+    let shop = Shop::new(Rc::clone(&shared), Rc::clone(&log), changes);
     let http = options.http;
     let hub = Hub::in_the_making(config, dev, Box::new(host), Box::new(shop));
     hub.stand_by();

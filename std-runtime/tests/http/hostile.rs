@@ -171,10 +171,13 @@ fn a_session_whose_client_never_reads_is_bounded() {
         let session = endpoint.session("2025-11-25").await;
         let mut message = reporting(1, json!({"tag": "t", "seconds": 3, "every": 0.01}));
         message["params"]["_meta"]["progressToken"] = json!("p".repeat(100_000));
-        let (head, client) = endpoint.say(&session, message).await;
+        let (head, mut client) = endpoint.say(&session, message).await;
         assert!(head.is_stream());
+        let first = client.event().await.unwrap();
         endpoint.stage.until(|stage| stage.runs("t") == 1).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
+        // Much more was written than is kept.
+        assert_eq!(endpoint.listen(&session, first.id.as_deref()).await.0.status, 400);
         // The session goes on, and the request with it.
         assert_eq!(endpoint.say(&session, call(2, "echo", json!({}))).await.0.status, 200);
         drop(client);
