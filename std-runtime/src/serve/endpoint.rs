@@ -223,7 +223,9 @@ impl State {
             let mut first: Option<Bytes> = None;
             let mut more = BytesMut::new();
             while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-                let Some(data) = frame.ok().and_then(|frame| frame.into_data().ok()) else { break };
+                // What breaks off may look like a message and is none.
+                let frame = frame.map_err(|_| Refusal::Incomplete)?;
+                let Ok(data) = frame.into_data() else { break };
                 let length = first.as_ref().map_or(more.len(), Bytes::len) + data.len();
                 if length > limit {
                     return Err(too_long);
