@@ -61,6 +61,30 @@ fn bodies_that_never_come() {
 }
 
 #[test]
+fn bodies_that_break_off_are_no_messages() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-11-25").await;
+        let message = call(1, "echo", json!({"tag": "never"})).to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nmcp-session-id: {session}\r\n"
+        );
+        let long = format!("{head}content-length: {}\r\n\r\n{message}", message.len() + 1);
+        let chunks = format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{message}\r\n", message.len());
+        let junk = format!("{chunks}junk\r\n");
+        for text in [long, chunks, junk] {
+            let mut client = endpoint.connect().await;
+            client.write(text.as_bytes()).await;
+            tokio::io::AsyncWriteExt::shutdown(&mut client.stream).await.unwrap();
+            if let Some(head) = client.maybe_head().await {
+                assert_eq!(head.status, 400);
+            }
+        }
+        is_well(&endpoint).await;
+        assert_eq!(endpoint.stage.runs("never"), 0);
+    });
+}
+
+#[test]
 fn heads_that_are_none() {
     plain(async |endpoint| {
         let long = format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(200_000));
