@@ -580,7 +580,15 @@ impl World {
                     let revision = self.server.revision().expect("it is ready");
                     let mut buffer = [0; 1024];
                     let mut w = Writer::new(&mut buffer);
-                    relay::wire::listen(&mut w, wire, revision, IDENTITY, lists, core::iter::empty());
+                    relay::wire::listen(
+                        &mut w,
+                        wire,
+                        revision,
+                        IDENTITY,
+                        lists,
+                        [].into_iter(),
+                        [].into_iter(),
+                    );
                     let bytes = w.finish().expect("it fits").to_vec();
                     self.write(&bytes);
                 }

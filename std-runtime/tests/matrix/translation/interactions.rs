@@ -104,6 +104,18 @@ fn held() -> Vec<Row> {
             ),
         ),
         row(
+            "a held call: of a server that is gone",
+            format!(
+                "~again\nC> {}\np C< {}\nh C< {}\nC> {}\np C< {}\nh C< {}",
+                again("5", None, "", &answers("decline")),
+                lost("5", "interaction-lost", "why"),
+                lost("5", "network", "network"),
+                again("6", None, "", &answers("decline")),
+                lost("6", "interaction-lost", "why"),
+                lost("6", "network", "network"),
+            ),
+        ),
+        row(
             "a held call: too late",
             format!(
                 "~wait 301\nS< {}\np< {told}\nh< {told}\nh< closed <w>\nC> {}\nC< {}",
