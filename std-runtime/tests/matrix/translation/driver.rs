@@ -195,21 +195,17 @@ impl Play<'_> {
     /// The server ends and another one begins; behind a URL only the exchanges end that are under way.
     async fn server_begins_again(&mut self) {
         if self.is_remote() {
-            return self.stage.site().end_exchanges();
+            self.stage.site().end_exchanges();
+            return sleep(A_WHILE).await;
         }
-        self.stage.server_exits(Exit::Status(1));
-        sleep(A_WHILE).await;
-        self.stage.answer_by_hand(false);
         let mut other = Client::new(&self.hub);
-        other
-            .send(
-                &self.spelt_out(
-                    r#"{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"_meta":{@NEW}}}"#,
-                ),
-            )
-            .await;
-        while other.receive().await.is_none() {}
-        sleep(A_WHILE).await;
+        self.stage.answer_by_hand(false);
+        self.stage.server_exits(Exit::Status(1));
+        let asks = r#"{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"_meta":{@NEW}}}"#;
+        other.send(&self.spelt_out(asks)).await;
+        assert!(other.receive().await.is_some());
+        // It is asked for its lists, too.
+        sleep(Duration::from_secs(1)).await;
         self.stage.answer_by_hand(true);
         assert_eq!(self.stage.starts(), 2);
         self.heard = self.stage.lines().len();

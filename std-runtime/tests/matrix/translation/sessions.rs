@@ -327,7 +327,7 @@ fn subscriptions() -> Vec<Row> {
             "notifications/resources/updated",
             [
                 // To nobody who did not subscribe.
-                format!("S> {old_updated}\n{legacy_legacy}\nD> {}\nD< {}", done_ping(), done("9")),
+                format!("S> {old_updated}\n~wait 1\n{legacy_legacy}\nD> {}\nD< {}", done_ping(), done("9")),
                 format!("{legacy_modern}\nD> {}\nD< {}", done_ping(), done("9")),
                 modern_legacy,
                 modern_modern,
@@ -355,7 +355,7 @@ fn tasks_listened_to() -> Vec<Row> {
             r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{filter}}}}}"#
         )
     };
-    let said = r#""taskId":"7\u0037", "status":"working","ttlMs":1e3"#;
+    let said = r#""taskId":"7\u0037","status":"working","ttlMs":1e3,"a":{ "b" : 1.0 }"#;
     let status = |task: &str, meta: &str| {
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{{task}{meta}}}}}"#)
     };
@@ -371,7 +371,9 @@ fn tasks_listened_to() -> Vec<Row> {
     let lists = r#"{"toolsListChanged":true}"#;
     let some = r#"{"toolsListChanged":true,"taskIds":["77"]}"#;
     let modern_modern = format!(
-        "{}\nS< {}\nS> {}\np< {}\nC< {}\nS> {}\nC< {}\nS> {}\nD> {}\nD< {}",
+        "D> {}\nD< {}\n{}\nS< {}\nS> {}\np< {}\nC< {}\nS> {}\nC< {}\nS> {}",
+        listens("9", "{}").replace("C> ", ""),
+        acknowledged("9", "{}"),
         listens(id, filter),
         opened(r#"{"toolsListChanged":true,"taskIds":["77","8"]}"#),
         acknowledged("<w>", some),
@@ -381,8 +383,6 @@ fn tasks_listened_to() -> Vec<Row> {
         told(id),
         // The server said that it would not tell of that one, and of these nobody asked.
         status(r#""taskId":"8","status":"working""#, &format!(r#","_meta":{{{}}}"#, of("<w>"))),
-        listens("9", "{}").replace("C> ", ""),
-        acknowledged("9", "{}"),
     );
     let left_out =
         format!("{}\nC< {}\nS> {}", listens(id, filter), acknowledged(id, lists), status(said, ""));
