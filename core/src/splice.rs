@@ -132,8 +132,8 @@ impl<'f> Cut<'f> {
         self.edits.push((span, by)).map_err(|_| TooManyPieces)
     }
 
-    /// Takes members out of an object, each with one of the commas beside it. Whether any is left.
-    fn remove(&mut self, object: Span, goes: impl Fn(Span) -> bool) -> Result<bool, TooManyPieces> {
+    /// Takes members out of an object, each with one of the commas beside it. What is put at its beginning comes before.
+    fn remove(&mut self, object: Span, goes: impl Fn(Span) -> bool) -> Result<(), TooManyPieces> {
         let mut members = json::members(self.frame, object).peekable();
         let (mut before, mut any_left) = (None, false);
         while let Some(member) = members.next() {
@@ -148,7 +148,7 @@ impl<'f> Cut<'f> {
             }
             before = Some(end);
         }
-        Ok(any_left)
+        Ok(())
     }
 
     fn pieces(self) -> Result<Pieces, TooManyPieces> {
@@ -319,12 +319,7 @@ fn rewritten(
     let goes = |key: Span| {
         without.iter().any(|name| (*name != "task" || is_call) && json::str_eq(key.of(frame), name))
     };
-    let mut any_left = None;
-    if let Some(params) = parts.params
-        && (is_call && !without.is_empty() || without.len() > 1)
-    {
-        any_left = Some(cut.remove(params, goes)?);
-    }
+    let removes = is_call && !without.is_empty() || without.len() > 1;
     let token = progress.then_some(wire);
     if parts.meta.is_some() || progress || client.is_some() {
         let meta = request_meta(frame, parts.meta, token, revision.era(), level, client)?;
@@ -333,7 +328,8 @@ fn rewritten(
             (None, Some(params)) => {
                 let mut by = pieces([Piece::Fixed(br#""_meta":"#)])?;
                 by.extend(&meta)?;
-                if any_left.unwrap_or_else(|| json::members(frame, params).next().is_some()) {
+                let left = |member: json::Member| !(removes && goes(member.key));
+                if json::members(frame, params).any(left) {
                     by.push(Piece::Fixed(b","))?;
                 }
                 cut.replace(Span::new(params.start() + 1, params.start() + 1), by)?;
@@ -347,6 +343,11 @@ fn rewritten(
                 cut.replace(Span::new(close, close), by)?;
             }
         }
+    }
+    if let Some(params) = parts.params
+        && removes
+    {
+        cut.remove(params, goes)?;
     }
     cut.pieces()
 }
