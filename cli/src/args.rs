@@ -252,7 +252,14 @@ impl Globals {
 /// Reads a command line without its first word.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<(Command, Globals), Failure> {
     let guess = Globals::guess(&words);
-    let split = Split::new(words)?;
+    let mut split = Split::new(words)?;
+    let guess = if split.verb.is_some_and(|verb| verb.name == "dev") {
+        split.end_flags();
+        // What comes after the server's command is not ours.
+        Globals::guess(&split.rest)
+    } else {
+        guess
+    };
     if split.wants(&["--version", "-V"]) && split.verb.is_none() {
         return Ok((Command::Show(format!("drowse {}\n", env!("CARGO_PKG_VERSION"))), guess));
     }
@@ -382,6 +389,21 @@ impl Split {
             }
         }
         None
+    }
+
+    /// Ends the flags before the first word that is none, as `--` does: from there on everything is a server's command.
+    fn end_flags(&mut self) {
+        let mut at = 0;
+        while let Some(word) = self.rest.get(at).map(|word| word.to_string_lossy()) {
+            if word == "--" {
+                return;
+            }
+            if !word.starts_with('-') || word == "-" {
+                self.rest.insert(at, "--".into());
+                return;
+            }
+            at += if grammar::takes_value(&word) { 2 } else { 1 };
+        }
     }
 
     /// Takes what stands after `--`, where that is a server's command line: a session has no use for one.
@@ -743,6 +765,9 @@ fn refuse(verb: &Verb, error: &clap::Error) -> Failure {
             let failure = Failure::usage(format!("unexpected {what} `{argument}`"));
             match context(ContextKind::SuggestedArg) {
                 Some(meant) => failure.with_hint(format!("Did you mean: {meant}")),
+                None if verb.name == "dev" => {
+                    failure.with_hint(format!("flags of the server come after its command\n{help}"))
+                }
                 None => failure.with_hint(help),
             }
         }

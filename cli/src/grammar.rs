@@ -393,8 +393,8 @@ pub(crate) const VERBS: &[Verb] = &[
     Verb {
         name: "dev",
         session: Session::None,
-        about: "Serve a server that you are writing, and keep its clients while it is built and restarted",
-        usage: "[flags] -- <command>…",
+        about: "Keep the clients of a server that you are writing while it is built and restarted",
+        usage: "[flags] [--] <command>…",
         details: DEV_DETAILS,
         build: dev::build,
     },

@@ -22,6 +22,9 @@ mod tests;
 pub const QUEUE: usize = 16;
 /// However long files keep changing, a build begins that long after the first change.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
+/// How often in a row files may change only because of what was done about the change before: a build may find its own
+/// output among them. Once that was so, only once.
+const ECHOES: u8 = 3;
 /// How long a restart may take in all. The limits of the server's own stop and start are well within.
 const LONGEST_RESTART: Duration = Duration::from_secs(90);
 
@@ -57,6 +60,15 @@ struct Queued {
     watched: bool,
 }
 
+/// Files that changed and have not settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Changes {
+    first: Instant,
+    last: Instant,
+    /// All of them came while a job was done or right after it, which may be why.
+    echo: bool,
+}
+
 /// How far the job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
@@ -78,8 +90,18 @@ pub struct Dev {
     current: Option<(Queued, Step)>,
     done: Deque<(Job, Verdict), QUEUE>,
     last: u64,
-    /// When files changed first and last, while they have not settled.
-    changed: Option<(Instant, Instant)>,
+    changed: Option<Changes>,
+    /// Files have settled, and whether they differ has not been said; whether they are an echo.
+    settled: Option<bool>,
+    asked: bool,
+    /// When the last job was over.
+    rests_since: Option<Instant>,
+    /// How many jobs in a row there were because of echoes, and how many there may be.
+    echoes: u8,
+    echo_limit: u8,
+    /// There were more: echoes are left alone.
+    stalled: bool,
+    told_stalled: bool,
     /// What the adapter has still to be told: that requests are to be held back, or are to be sent again.
     holds: bool,
     told_holds: bool,
@@ -99,6 +121,13 @@ impl Dev {
             done: Deque::new(),
             last: 0,
             changed: None,
+            settled: None,
+            asked: false,
+            rests_since: None,
+            echoes: 0,
+            echo_limit: ECHOES,
+            stalled: false,
+            told_stalled: true,
             holds: false,
             told_holds: false,
             forgive: false,
@@ -140,20 +169,53 @@ impl Dev {
 
     /// A file that is watched changed.
     pub fn handle_changed(&mut self, now: Instant) {
-        if !self.closed {
-            let first = self.changed.map_or(now, |(first, _)| first);
-            self.changed = Some((first, now));
+        if self.closed {
+            return;
         }
+        let rested = |since: Instant| now >= since.after(self.config.debounce);
+        let echo = self.current.is_some() || !self.rests_since.is_none_or(rested);
+        self.changed = Some(match self.changed {
+            Some(changes) => Changes { last: now, echo: changes.echo && echo, ..changes },
+            None => Changes { first: now, last: now, echo },
+        });
+    }
+
+    /// Whether the files that changed differ from what they were when that was asked last ([`Action::Compare`]).
+    pub fn handle_compared(&mut self, now: Instant, differ: bool) {
+        let Some(echo) = self.settled.take() else { return };
+        self.asked = false;
+        if !differ {
+            return;
+        }
+        if echo && self.echoes >= self.echo_limit {
+            if !self.stalled {
+                self.stalled = true;
+                self.told_stalled = self.echo_limit < ECHOES;
+                self.echo_limit = 1;
+            }
+            return;
+        }
+        self.stalled = false;
+        self.echoes = if echo { self.echoes + 1 } else { 0 };
+        if !self.queue.iter().any(|queued| queued.watched) {
+            self.last += 1;
+            let wish = Wish { rebuild: self.config.builds, env: false };
+            // Where nothing more fits, something is going to be restarted anyway.
+            let _ = self.queue.push_back(Queued { job: Job(self.last), wish, watched: true });
+        }
+        self.go_on(now);
     }
 
     /// The build ended, however; after [`Action::AbortBuild`] too.
     pub fn handle_built(&mut self, now: Instant, built: Built) {
         let Some((queued, Step::Build { told: true, over, .. })) = self.current else { return };
+        // What it has done to files is looked at when the last of it is there.
+        self.changed = self.changed.map(|changes| Changes { first: now, last: now, ..changes });
         let forced = queued.wish.env || self.view.standing != Standing::Up;
         match (over, built) {
-            (Some(verdict), _) => self.finish(verdict),
-            (None, Built::Failed) => self.finish(Verdict::BuildFailed),
-            (None, Built::Unchanged) if !forced => self.finish(Verdict::Unchanged),
+            (Some(verdict), _) => self.finish(now, verdict),
+            (None, Built::Failed) => self.finish(now, Verdict::BuildFailed),
+            (None, Built::Unchanged) if !forced => self.finish(now, Verdict::Unchanged),
             (None, Built::Unchanged | Built::Changed) => self.replace(now, queued),
         }
         self.go_on(now);
@@ -171,8 +233,8 @@ impl Dev {
             }
             Some((_, Step::Replace { told: true, from, .. })) if view.generation != from => {
                 match view.standing {
-                    Standing::Up => self.finish(Verdict::Restarted),
-                    Standing::Down => self.finish(Verdict::StartFailed),
+                    Standing::Up => self.finish(now, Verdict::Restarted),
+                    Standing::Down => self.finish(now, Verdict::StartFailed),
                     Standing::Starting | Standing::Stopping => {}
                 }
             }
@@ -185,27 +247,24 @@ impl Dev {
     pub fn close(&mut self) {
         self.closed = true;
         self.changed = None;
+        self.settled = None;
         self.forgive = false;
         while let Some(queued) = self.queue.pop_front() {
             self.tell(queued, Verdict::ShuttingDown);
         }
         match &mut self.current {
             Some((_, Step::Build { told: true, over, .. })) => *over = Some(Verdict::ShuttingDown),
-            Some(_) => self.finish(Verdict::ShuttingDown),
+            Some(_) => self.end(Verdict::ShuttingDown),
             None => {}
         }
     }
 
     /// Time has passed; early, late and repeated calls do no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.settles_at().is_some_and(|at| now >= at) {
-            self.changed = None;
-            if !self.queue.iter().any(|queued| queued.watched) {
-                self.last += 1;
-                let wish = Wish { rebuild: self.config.builds, env: false };
-                // Where nothing more fits, something is going to be restarted anyway.
-                let _ = self.queue.push_back(Queued { job: Job(self.last), wish, watched: true });
-            }
+        if self.settles_at().is_some_and(|at| now >= at)
+            && let Some(changes) = self.changed.take()
+        {
+            self.settled = Some(changes.echo && self.settled.unwrap_or(true));
         }
         match &mut self.current {
             Some((_, Step::Build { by, over: over @ None, told: true, .. })) if now >= *by => {
@@ -215,7 +274,7 @@ impl Dev {
                 let queued = *queued;
                 self.current = Some((queued, self.replacing(now)));
             }
-            Some((_, Step::Replace { by, .. })) if now >= *by => self.finish(Verdict::StartFailed),
+            Some((_, Step::Replace { by, .. })) if now >= *by => self.finish(now, Verdict::StartFailed),
             _ => {}
         }
         self.go_on(now);
@@ -245,6 +304,13 @@ impl Dev {
         if core::mem::take(&mut self.forgive) {
             return Some(Action::Forgive);
         }
+        if self.settled.is_some() && !self.asked {
+            self.asked = true;
+            return Some(Action::Compare);
+        }
+        if !core::mem::replace(&mut self.told_stalled, true) {
+            return Some(Action::Stalled);
+        }
         match &mut self.current {
             Some((queued, Step::Build { told: told @ false, .. })) => {
                 *told = true;
@@ -271,6 +337,8 @@ impl Dev {
             || !self.queue.is_empty()
             || !self.done.is_empty()
             || self.forgive
+            || (self.settled.is_some() && !self.asked)
+            || !self.told_stalled
             || self.holds != self.told_holds
     }
 
@@ -278,6 +346,12 @@ impl Dev {
     #[must_use]
     pub const fn is_building(&self) -> bool {
         matches!(self.current, Some((_, Step::Build { .. })))
+    }
+
+    /// Whether files changed with every build, so that such changes are left alone until there are others.
+    #[must_use]
+    pub const fn is_stalled(&self) -> bool {
+        self.stalled
     }
 
     /// Whether the server is being replaced, or about to be.
@@ -293,7 +367,8 @@ impl Dev {
     }
 
     fn settles_at(&self) -> Option<Instant> {
-        let (first, last) = self.changed?;
+        // What a build writes is looked at after it.
+        let Changes { first, last, .. } = self.changed.filter(|_| !self.is_building())?;
         Some(last.after(self.config.debounce).min(first.after(LONGEST_DEBOUNCE)))
     }
 
@@ -319,6 +394,7 @@ impl Dev {
                 // Whoever asks next finds it changed, so that there is no reason to wait.
                 self.forgive = true;
                 self.current = None;
+                self.rests_since = Some(now);
                 return;
             }
             Standing::Starting => Step::Start { by },
@@ -335,7 +411,12 @@ impl Dev {
         Step::Replace { told: false, from: self.view.generation, by: now.after(LONGEST_RESTART) }
     }
 
-    fn finish(&mut self, verdict: Verdict) {
+    fn finish(&mut self, now: Instant, verdict: Verdict) {
+        self.rests_since = Some(now);
+        self.end(verdict);
+    }
+
+    fn end(&mut self, verdict: Verdict) {
         self.holds = false;
         if let Some((queued, _)) = self.current.take() {
             self.tell(queued, verdict);

@@ -31,6 +31,7 @@ use heapless::Vec;
 
 use crate::json;
 use crate::link::{self, Failure};
+use crate::method::Method;
 use crate::span::Span;
 use crate::time::{Duration, Instant};
 
@@ -127,9 +128,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Held<S> {
         }
     }
 
-    /// A request at the server was cancelled or timed out, and may go on there for a while.
-    pub fn handle_cancelled(&mut self, now: Instant, principal: Principal) {
-        self.lingering.add(now, now.after(self.config.linger), principal);
+    /// A request at the server was cancelled or timed out, and may go on there for a while. One that no question could
+    /// come from does not count.
+    pub fn handle_cancelled(&mut self, now: Instant, principal: Principal, method: Method) {
+        if question::may_leak(method) {
+            self.lingering.add(now, now.after(self.config.linger), principal);
+        }
     }
 
     /// Finds the call that a question of the server belongs to, among the requests that are with the server.

@@ -426,15 +426,17 @@ fn a_question_is_only_put_to_whom_it_can_concern() {
     // And not for another one that cannot be asked.
     let mute = Candidate { capabilities: ClientCapabilities::default(), ..call(7, ANN) };
     assert_eq!(find(&world, 0, None, &[call(3, ANN), mute]), Err(Unasked::Undeclared(None)));
-    // A cancelled call may still ask.
-    world.held.handle_cancelled(at(0), BOB);
+    // A cancelled list asks nothing; a cancelled call may still ask.
+    world.held.handle_cancelled(at(0), BOB, Method::ToolsList);
+    assert_eq!(find(&world, 0, None, &two), Ok(link(5)));
+    world.held.handle_cancelled(at(0), BOB, Method::ToolsCall);
     assert_eq!(find(&world, 9, None, &two), Err(Unasked::Ambiguous));
     assert_eq!(find(&world, 9, Some(link(3)), &two), Ok(link(3)));
     assert_eq!(find(&world, 10, None, &two), Ok(link(5)));
-    world.held.handle_cancelled(at(20), ANN);
+    world.held.handle_cancelled(at(20), ANN, Method::ToolsCall);
     assert_eq!(find(&world, 20, None, &two), Ok(link(5)));
-    world.held.handle_cancelled(at(21), BOB);
-    world.held.handle_cancelled(at(22), ANN);
+    world.held.handle_cancelled(at(21), BOB, Method::ToolsCall);
+    world.held.handle_cancelled(at(22), ANN, Method::ToolsCall);
     assert_eq!(find(&world, 30, None, &two), Err(Unasked::Ambiguous));
     assert_eq!(find(&world, 31, None, &two), Ok(link(5)));
     assert_eq!(Unasked::Undeclared(None).answer(), NoAnswer::Declined);

@@ -281,6 +281,7 @@ fn in_the_making(server: Server<[Slot; 2], [relay::Slot; 8]>, bytes: &[u8]) {
             match action {
                 dev::Action::Restart { .. } => server.restart(at),
                 dev::Action::Forgive => server.forgive(),
+                dev::Action::Compare => dev.handle_compared(at, wish.env),
                 other => board::checksum(u64::from(matches!(other, dev::Action::Done { .. }))),
             }
         }
@@ -291,7 +292,7 @@ fn in_the_making(server: Server<[Slot; 2], [relay::Slot; 8]>, bytes: &[u8]) {
         }
         while server.poll_action().is_some() {}
         board::checksum(dev.poll_timeout().map_or(0, Instant::as_micros) + dev.waiting() as u64);
-        board::checksum(u64::from(dev.is_active() || dev.is_building() || dev.is_restarting()));
+        board::checksum(u64::from(dev.is_active() || dev.is_stalled() || dev.is_building() || dev.is_restarting()));
     }
     let whole = Span::new(0, bytes.len());
     board::checksum(dev::names::ours_in(bytes, whole).count() as u64);

@@ -9,6 +9,10 @@ use std::process;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+/// Blocks of this size and more go back to the system as soon as they are free.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE: libc::c_int = 512 << 10;
+
 /// Makes `$run`, a `fn() -> u8`, what the program does; what it returns is the exit status. To be used once, in the root of
 /// a program that has
 /// `#![cfg_attr(all(target_os = "linux", target_env = "gnu", not(test)), no_main)]`.
@@ -34,6 +38,12 @@ pub fn begin(run: fn() -> u8) -> ! {
     // SAFETY: no thread is there that could be disturbed, and no handler is put: the signal is ignored. Programs that are
     // started have its default again.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it sets a number. Without it the allocator learns from the first large block that it gets back to keep such
+    // blocks, up to 32 MiB of them, which a process that mostly waits would have for ever.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE)
+    };
     // Flushes what is left of stdout.
     process::exit(run().into())
 }

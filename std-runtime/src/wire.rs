@@ -312,6 +312,10 @@ pub enum Kind {
     Http,
     /// The address at which the session is to be shared cannot be had.
     NotShared,
+    /// The server was replaced by a fresh one during the request (said by the dev proxy).
+    Restarted,
+    /// The server does not run yet, and the request may not wait for it (said by the dev proxy).
+    NotReady,
     /// A word that this build does not know.
     #[serde(other)]
     Unknown,
@@ -344,6 +348,8 @@ impl Kind {
             Self::Network => "network",
             Self::Http => "http",
             Self::NotShared => "not-shared",
+            Self::Restarted => "restarted",
+            Self::NotReady => "not-ready",
             Self::NameTaken => "name-taken",
             Self::Config => "config",
             Self::Storage => "storage",

@@ -2,9 +2,7 @@
 //!
 //! A line of the list is ``- `id` What holds.``; below it stand lines `  - path/of/a/file.rs: test, test`. A test is a
 //! function with `#[test]` or `#[tokio::test]`, also in `proptest!`, or a row of a macro that makes such functions; of a
-//! table of rows (a directory beside a file with tests) it is a row's name in quotes, and of `.ci/run` a step. `  - pending: …` says what is not
-//! proved. Whoever has no test, or one that does not exist, must stand in `tests/behaviours-pending.txt`, and nobody
-//! else.
+//! table of rows (a directory beside a file with tests) it is a row's name in quotes, and of `.ci/run` a step.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step is a failed test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +18,6 @@ struct Behaviour {
     text: String,
     /// Files and the tests in them.
     tests: Vec<(String, String)>,
-    pending: bool,
 }
 
 /// Reads the list; what is wrong with its form.
@@ -40,14 +37,10 @@ fn read(list: &str) -> Result<Vec<Behaviour>, String> {
             if !text.ends_with('.') {
                 return wrong("not a sentence");
             }
-            all.push(Behaviour { id: id.into(), text: text.into(), ..Behaviour::default() });
+            all.push(Behaviour { id: id.into(), text: text.into(), tests: Vec::new() });
         } else if let Some(rest) = line.strip_prefix("  - ") {
             let Some(last) = all.last_mut() else { return wrong("tests of nothing") };
             let Some((file, tests)) = rest.split_once(": ") else { return wrong("no file") };
-            if file == "pending" {
-                last.pending = true;
-                continue;
-            }
             last.tests.extend(tests.split(", ").map(|test| (file.to_owned(), test.trim().to_owned())));
         } else if !(line.is_empty() || line.starts_with('#') || all.is_empty()) {
             return wrong("neither a behaviour nor a test");
@@ -165,43 +158,30 @@ fn is_row(text: &str, name: &str, test: &str) -> bool {
 }
 
 /// What is wrong with the list.
-fn faults(list: &str, pending: &str, sources: &Sources) -> Vec<String> {
+fn faults(list: &str, sources: &Sources) -> Vec<String> {
     let behaviours = match read(list) {
         Ok(behaviours) => behaviours,
         Err(fault) => return vec![fault],
     };
     let macros = sources.macros();
-    let pending: BTreeSet<&str> =
-        pending.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     let mut faults = Vec::new();
-    for Behaviour { id, tests, pending: is_pending, .. } in &behaviours {
-        let missing = tests.iter().filter(|(file, test)| !sources.has(&macros, file, test));
-        let mut open: Vec<String> = missing
-            .map(|(file, test)| format!("{id} names a test that does not exist: {file}: {test}"))
-            .collect();
+    for Behaviour { id, tests, .. } in &behaviours {
         if tests.is_empty() {
-            open.push(format!("{id} has no test"));
-        } else if *is_pending {
-            open.push(format!("{id} is pending"));
+            faults.push(format!("{id} has no test"));
         }
-        match pending.contains(id.as_str()) {
-            true if open.is_empty() => {
-                faults.push(format!("{id} is proved, and need not be listed as pending"))
-            }
-            true => {}
-            false => faults.extend(open),
-        }
+        let missing = tests.iter().filter(|(file, test)| !sources.has(&macros, file, test));
+        faults.extend(
+            missing.map(|(file, test)| format!("{id} names a test that does not exist: {file}: {test}")),
+        );
     }
-    let unknown = pending.iter().filter(|id| !behaviours.iter().any(|known| known.id == **id));
-    faults.extend(unknown.map(|id| format!("{id} is pending, and is no behaviour")));
     faults
 }
 
 #[test]
 fn every_behaviour_has_a_test() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let text = |name: &str| fs::read_to_string(top.join("tests").join(name)).unwrap();
-    let faults = faults(&text("behaviours.md"), &text("behaviours-pending.txt"), &Sources::of(top));
+    let list = fs::read_to_string(top.join("tests/behaviours.md")).unwrap();
+    let faults = faults(&list, &Sources::of(top));
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
@@ -241,27 +221,19 @@ async fn in_rows() {}
             .map(|(name, text)| (name.into(), text.into()))
             .into(),
     );
-    let check = |tests: &str, pending: &str| {
-        faults(&format!("# Title\n\nSome text.\n\n- `x.y` It holds.\n{tests}"), pending, &sources)
-    };
+    let check =
+        |tests: &str| faults(&format!("# Title\n\nSome text.\n\n- `x.y` It holds.\n{tests}"), &sources);
     for good in ["plain, property", "waits", "in_rows, named"] {
-        assert_eq!(check(&format!("  - core/a.rs: {good}\n"), ""), [] as [String; 0], "{good}");
+        assert_eq!(check(&format!("  - core/a.rs: {good}\n")), [] as [String; 0], "{good}");
     }
-    assert_eq!(check("  - core/a/rows.rs: \"a row\"\n", ""), [] as [String; 0]);
+    assert_eq!(check("  - core/a/rows.rs: \"a row\"\n"), [] as [String; 0]);
     for bad in ["helper", "commented", "in_others", "none", "plai", "\"a row\""] {
         let tests = format!("  - core/a.rs: {bad}\n");
-        assert_eq!(check(&tests, ""), [format!("x.y names a test that does not exist: core/a.rs: {bad}")]);
-        assert_eq!(check(&tests, "# why\nx.y\n"), [] as [String; 0]);
+        assert_eq!(check(&tests), [format!("x.y names a test that does not exist: core/a.rs: {bad}")]);
     }
-    assert_eq!(check("  - core/b.rs: plain\n", "").len(), 1);
-    assert_eq!(check("", ""), ["x.y has no test"]);
-    assert_eq!(check("", "x.y"), [] as [String; 0]);
-    assert_eq!(check("  - core/a.rs: plain\n  - pending: the rest\n", ""), ["x.y is pending"]);
-    assert_eq!(
-        check("  - core/a.rs: plain\n", "x.y\nz"),
-        ["x.y is proved, and need not be listed as pending", "z is pending, and is no behaviour"]
-    );
+    assert_eq!(check("  - core/b.rs: plain\n").len(), 1);
+    assert_eq!(check(""), ["x.y has no test"]);
     for wrong in ["- `X` It.\n", "- `x.y` It.\n", "- `z` no end\n", "- z It.\n", "  - nothing\n", "text\n"] {
-        assert_eq!(check(wrong, "").len(), 1, "{wrong}");
+        assert_eq!(check(wrong).len(), 1, "{wrong}");
     }
 }

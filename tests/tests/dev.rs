@@ -6,6 +6,7 @@ mod dev {
     mod client;
     mod ending;
     mod failures;
+    mod http;
     mod restarts;
     mod serving;
     mod tools;

@@ -7,6 +7,7 @@ use clap::ArgMatches;
 use drowse_core::front::http::Limits;
 
 use super::connect::{Variable, variables};
+use super::share::token;
 use super::{number, seconds};
 use crate::error::Failure;
 
@@ -99,7 +100,7 @@ fn http(matches: &ArgMatches) -> Result<Option<Http>, Failure> {
         Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         Err(_) => typed.replace("localhost:", "127.0.0.1:").parse().map_err(|_| wrong())?,
     };
-    let token = one("http-bearer-token");
+    let token = token(matches, "http-bearer-token")?;
     if !address.ip().is_loopback() && token.is_none() {
         return Err(Failure::usage(format!(
             "{address} can be reached by others: it needs --http-bearer-token"
@@ -144,4 +145,118 @@ fn limit(limits: &mut Limits, typed: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, Globals, parse};
+    use super::*;
+
+    fn line(line: &str) -> Result<(Dev, Globals), Failure> {
+        match parse(line.split_whitespace().map(Into::into).collect())? {
+            (Command::Dev(dev), globals) => Ok((*dev, globals)),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn command(text: &str) -> String {
+        let (dev, _) = line(text).unwrap_or_else(|failure| panic!("{text}: {}", failure.message));
+        [dev.program].into_iter().chain(dev.args).collect::<Vec<_>>().join(" ")
+    }
+
+    fn refused(typed: &str) -> Failure {
+        line(typed).map(|_| ()).expect_err(typed)
+    }
+
+    #[test]
+    fn the_help_has_every_limit_as_it_is() {
+        let help = super::super::verb_help(crate::grammar::verb("dev").unwrap());
+        let table = &help[help.find("connections=").unwrap()..help.find("For example").unwrap()];
+        let mut limits = Limits {
+            connections: 1,
+            body: 1,
+            sessions: 1,
+            streams: 1,
+            unread: 1,
+            events: 1,
+            idle: Duration::ZERO,
+            head: Duration::ZERO,
+            body_time: Duration::ZERO,
+            stalled: Duration::ZERO,
+        };
+        for typed in table.split_whitespace().filter(|word| word.contains('=')) {
+            limit(&mut limits, typed).unwrap_or_else(|failure| panic!("{}", failure.message));
+        }
+        assert_eq!(limits, Limits::default());
+        let usual = |flag: &str, secs: u64| {
+            let of_flag = help.split_once(&format!("--{flag} ")).unwrap().1;
+            let until = of_flag.find("\n      --").unwrap_or(of_flag.len());
+            let of_flag = of_flag[..until].split_whitespace().collect::<Vec<_>>().join(" ");
+            let said = [format!("{secs} s by default"), format!("{}m by default", secs / 60)];
+            assert!(said.iter().any(|said| of_flag.contains(said)), "{of_flag}");
+        };
+        usual("drain", DRAIN_SECS);
+        usual("discovery-wait", DISCOVERY_SECS);
+        usual("build-timeout", BUILD_SECS);
+    }
+
+    #[test]
+    fn what_comes_after_the_first_word_is_the_servers() {
+        for (typed, expected) in [
+            ("dev -- node server.js --flag", "node server.js --flag"),
+            ("dev node server.js --flag", "node server.js --flag"),
+            ("dev node --help", "node --help"),
+            ("dev node -V --json --drain 9", "node -V --json --drain 9"),
+            ("dev --drain 9 node --build x", "node --build x"),
+            ("dev --drain=9 node @s", "node @s"),
+            ("dev --replay-safe --watch src --watch lib node a", "node a"),
+            ("--timeout 9 dev node a", "node a"),
+            ("dev node -- a", "node -- a"),
+            ("dev -- -x", "-x"),
+        ] {
+            assert_eq!(command(typed), expected, "{typed}");
+        }
+        let (dev, globals) = line("dev --drain 9 node --drain 1 --json").unwrap();
+        assert_eq!((dev.drain, globals.json), (Duration::from_secs(9), false));
+        assert!(line("dev --json node").unwrap().1.json);
+        assert!(line("--json dev node --json").unwrap().1.json);
+    }
+
+    #[test]
+    fn a_flag_before_it_is_ours() {
+        for (typed, said) in [
+            ("dev --flag node server.js", "unexpected flag `--flag`"),
+            ("dev --port=1 -- node server.js", "unexpected flag `--port`"),
+            ("dev --drian 9 node", "unexpected flag `--drian`"),
+            ("dev --drain", "needs a value"),
+            ("dev --drain 9", "needs a server's command"),
+        ] {
+            let message = refused(typed).message.clone();
+            assert!(message.contains(said), "{typed}: {message}");
+        }
+        let hint = |typed: &str| refused(typed).hint.clone().unwrap_or_default();
+        assert!(hint("dev --flag node").contains("after its command"), "{}", hint("dev --flag node"));
+        assert!(hint("dev --drian 9 node").contains("--drain"));
+    }
+
+    #[test]
+    fn a_token_may_stand_elsewhere_and_is_never_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), " hush-hush \n").unwrap();
+        let typed = format!("dev --http 0 --http-bearer-token @{} x", file.path().display());
+        let token = |typed: &str| line(typed).unwrap().0.http.unwrap().token;
+        assert_eq!(token(&typed).as_deref(), Some("hush-hush"));
+        assert_eq!(token("dev --http 0 --http-bearer-token plain x").as_deref(), Some("plain"));
+        let path = std::env::var("CARGO_PKG_NAME").unwrap();
+        assert_eq!(token("dev --http 0 --http-bearer-token ${CARGO_PKG_NAME} x"), Some(path));
+        std::fs::write(file.path(), "hu\u{1}sh").unwrap();
+        for wrong in [&typed[..], "dev --http 0 --http-bearer-token hu\u{1}sh x"] {
+            let message = refused(wrong).message.clone();
+            assert!(message.contains("--http-bearer-token") && !message.contains("hu"), "{message}");
+        }
+        for wrong in ["@/nowhere/at/all", "${NO_SUCH_VARIABLE_HERE}"] {
+            let message = &refused(&format!("dev --http 0 --http-bearer-token {wrong} x")).message;
+            assert!(message.contains("--http-bearer-token"), "{message}");
+        }
+    }
 }

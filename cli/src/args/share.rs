@@ -1,4 +1,4 @@
-//! What `connect` is told of sharing a session: `--proxy [host:]port`, and who may come in.
+//! What `connect` is told of sharing a session: `--proxy [host:]port`, and who may come in; the token of `dev --http`, too.
 //!
 //! A token on the command line can be seen by others on the machine while the command runs, so it may stand in a file or in
 //! the environment instead.
@@ -32,7 +32,7 @@ pub(super) fn proxies(matches: &ArgMatches) -> Result<(Option<String>, WantedSha
             return Err(Failure::usage("--proxy is given twice"));
         }
     }
-    wanted.token = matches.get_one::<String>("proxy-bearer-token").map(|typed| token(typed)).transpose()?;
+    wanted.token = token(matches, "proxy-bearer-token")?;
     if wanted.token.is_some() && wanted.at == Some(None) {
         return Err(Failure::usage(
             "--proxy-bearer-token is for a session that is shared: leave out --proxy off",
@@ -62,9 +62,10 @@ fn place(typed: &str) -> Result<Share, Failure> {
     })
 }
 
-/// The token: as it stands, `@FILE`, or `${NAME}` for a variable. Nothing of it is shown.
-fn token(typed: &str) -> Result<String, Failure> {
-    let refused = |why: String| Failure::usage(format!("--proxy-bearer-token: {why}"));
+/// The token that a flag gives: as it stands, `@FILE`, or `${NAME}` for a variable. Nothing of it is shown.
+pub(super) fn token(matches: &ArgMatches, flag: &str) -> Result<Option<String>, Failure> {
+    let Some(typed) = matches.get_one::<String>(flag) else { return Ok(None) };
+    let refused = |why: String| Failure::usage(format!("--{flag}: {why}"));
     let variable = typed.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     let token = if let Some(path) = typed.strip_prefix('@') {
         let mut text = String::new();
@@ -74,8 +75,8 @@ fn token(typed: &str) -> Result<String, Failure> {
     } else if let Some(name) = variable {
         std::env::var(name).map_err(|_| refused(format!("the variable {name} is not set, or is no text")))?
     } else {
-        typed.to_owned()
+        typed.clone()
     };
     check_token(&token).map_err(|error| refused(error.to_string()))?;
-    Ok(token)
+    Ok(Some(token))
 }

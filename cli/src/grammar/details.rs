@@ -56,14 +56,31 @@ Beside the server's tools the client has:
 
   A restart waits --drain for what is under way; what comes meanwhile runs on the new server. A server that crashed is \
   started again by the next request, after five crashes within 30 s not before half a minute has passed; dev_restart \
-  does at once. --watch globs begin at this directory (\"src/**/*.ts\", or a directory for all in it).
+  does at once. A request waits --discovery-wait for a server that is being started; a list is then the last one that was \
+  seen. After each restart the client is told that its lists may have changed, and its subscriptions go on.
+
+  --watch globs begin at this directory (\"src/**/*.ts\", or a directory for all in it). A file that was written with the \
+  same content has not changed; if some change with every build, they are left alone until others do, and that is said.
 
 Over HTTP:
   --http serves clients at http://127.0.0.1:PORT/mcp instead, which is printed; beyond this machine a token is needed. \
   --backend-url is where the command itself serves, if it is an HTTP server: its port has to be free before.
 
+  Clients of both eras come to the same address. Limits, as they are without --http-limit NAME=VALUE:
+  connections=1024   at once
+  body=67108864      bytes of a request
+  sessions=256       of legacy clients, at once
+  streams=64         and requests of a session, at once
+  unread=8388608     bytes that wait for a client that does not read
+  events=1048576     bytes of a session's streams that are kept for a client that lost one
+  idle=30m           until a session ends that nobody uses
+  head=30s           for the head of a request, and for the next request on a connection
+  body-time=60s      for the body of a request
+  stalled=30s        until a connection ends whose client takes nothing
+
 For example:
   drowse dev -- node server.js
+  drowse dev --http 3001 --http-bearer-token @token.txt -- node server.js
   drowse dev --build \"npm run build\" --watch \"src/**\" -- node dist/server.js
   drowse dev --backend-url http://127.0.0.1:3000/mcp -- python server.py";
 

@@ -46,7 +46,7 @@ pub(super) fn build(command: Command) -> Command {
             "http-bearer-token",
             None,
             "TOKEN",
-            "HTTP: the token that each request has to have; needed beyond this machine",
+            "HTTP: let only requests with this token in; @FILE reads it from a file, '${NAME}' from a variable",
         ))
         .arg(
             value("http-host", None, "NAME", "HTTP: another name by which clients reach it; repeatable")
@@ -70,7 +70,7 @@ pub(super) fn build(command: Command) -> Command {
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
-                .help("The server's command and its arguments, after --")
+                .help("The server's command and its arguments")
                 .num_args(0..)
                 .hide(true)
                 .last(true),

@@ -93,6 +93,10 @@ pub enum Action {
     },
     /// The server that rests is not what crashed: the next request may start it at once.
     Forgive,
+    /// Say whether the files that changed differ from what they were at the last such question.
+    Compare,
+    /// Tell the user, once, that files change with every build: nothing is done about it until others do.
+    Stalled,
     /// A job is over.
     Done {
         /// Which.

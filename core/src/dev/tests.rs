@@ -23,6 +23,10 @@ struct World {
     holds: bool,
     aborted: usize,
     forgiven: usize,
+    /// Whether files that change differ, and how often that was asked, and what was said of it.
+    differ: bool,
+    compared: usize,
+    stalled: usize,
 }
 
 impl World {
@@ -37,6 +41,9 @@ impl World {
             holds: false,
             aborted: 0,
             forgiven: 0,
+            differ: true,
+            compared: 0,
+            stalled: 0,
         }
     }
 
@@ -95,6 +102,11 @@ impl World {
                 Action::AbortBuild => self.aborted += 1,
                 Action::Restart { job } => self.restarts.push(job.number()),
                 Action::Forgive => self.forgiven += 1,
+                Action::Compare => {
+                    self.compared += 1;
+                    self.dev.handle_compared(self.now, self.differ);
+                }
+                Action::Stalled => self.stalled += 1,
                 Action::Done { job, verdict } => self.done.push((job.number(), verdict)),
             }
         }
@@ -245,10 +257,85 @@ fn files_settle_before_a_build_and_change_once_more_during_it() {
     }
     world.built(Built::Changed);
     world.server(Standing::Up, 2);
+    assert_eq!((world.builds.len(), world.compared), (1, 1), "its own files have to come to rest, too");
+    world.pass(Duration::from_millis(200));
     assert_eq!((world.builds.len(), world.restarts.len()), (2, 1));
     world.built(Built::Unchanged);
     world.pass(Duration::from_secs(10));
     assert_eq!((world.builds.len(), world.restarts.len()), (2, 1));
+}
+
+/// One build of a world whose files change with each, or right after it.
+fn build_that_changes_files(world: &mut World, during: bool) {
+    if during {
+        world.dev.handle_changed(world.now);
+    }
+    world.built(Built::Changed);
+    let next = world.view.generation + 1;
+    world.server(Standing::Up, next);
+    if !during {
+        world.pass(Duration::from_millis(150));
+        world.dev.handle_changed(world.now);
+    }
+    world.pass(SECOND);
+}
+
+#[test]
+fn a_build_that_changes_what_is_watched_does_not_go_on_for_ever() {
+    for during in [true, false] {
+        let mut world = World::up();
+        world.dev.handle_changed(world.now);
+        world.pass(SECOND);
+        while world.dev.is_building() && world.builds.len() < 20 {
+            build_that_changes_files(&mut world, during);
+        }
+        assert_eq!((world.builds.len(), world.stalled), (4, 1), "{during}");
+        assert!(world.dev.is_stalled() && world.dev.poll_timeout().is_none());
+        // Something else changes: it is built, and what that changes once more. It is said once.
+        world.dev.handle_changed(world.now);
+        world.pass(SECOND);
+        assert!(!world.dev.is_stalled());
+        while world.dev.is_building() && world.builds.len() < 20 {
+            build_that_changes_files(&mut world, during);
+        }
+        assert_eq!((world.builds.len(), world.stalled), (6, 1), "{during}");
+        // Whoever asks for a build gets it.
+        world.submit(REBUILD);
+        assert_eq!(world.builds.len(), 7);
+    }
+}
+
+#[test]
+fn files_that_are_what_they_were_are_no_change() {
+    let mut world = World::up();
+    world.dev.handle_changed(world.now);
+    world.pass(SECOND);
+    assert_eq!(world.builds.len(), 1);
+    world.differ = false;
+    build_that_changes_files(&mut world, true);
+    world.dev.handle_changed(world.now);
+    world.pass(SECOND);
+    assert_eq!((world.builds.len(), world.compared, world.stalled), (1, 3, 0));
+    assert!(!world.dev.is_active());
+    // It is not asked any more at the end.
+    world.dev.handle_changed(world.now);
+    world.dev.close();
+    world.pass(SECOND);
+    assert_eq!(world.compared, 3);
+}
+
+#[test]
+fn changes_of_others_are_built_each_time() {
+    let mut world = World::up();
+    for turn in 1..20 {
+        world.dev.handle_changed(world.now);
+        world.pass(SECOND);
+        assert_eq!(world.builds.len(), turn);
+        world.built(Built::Changed);
+        world.server(Standing::Up, turn as u64 + 1);
+        world.pass(SECOND);
+    }
+    assert_eq!(world.stalled, 0);
 }
 
 #[test]

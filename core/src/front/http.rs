@@ -27,6 +27,7 @@ mod tests;
 pub use self::gate::Gate;
 pub use self::refusal::{Header, Limit, Refusal};
 
+use super::legacy;
 use crate::envelope::{self, Message};
 use crate::era::{Era, Revision};
 use crate::json;
@@ -312,6 +313,17 @@ pub fn status(answer: &[u8]) -> u16 {
         Some(-32601) => 404,
         Some(-32022..=-32020 | -32700 | -32600) => 400,
         _ => 200,
+    }
+}
+
+/// Whether a session of that revision takes such a message.
+///
+/// # Errors
+/// If it is a batch, and the revision has none: an answer to it would name none of its requests.
+pub fn fits(revision: Option<Revision>, message: &Message) -> Result<(), Refusal> {
+    match message {
+        Message::Batch { .. } if !revision.is_some_and(legacy::has_batches) => Err(Refusal::Batch),
+        _ => Ok(()),
     }
 }
 

@@ -123,20 +123,24 @@ impl Candidate {
             || self.method == Method::Tasks && origin == Some(self.key)
     }
 
-    /// Whether a question could come from it: not from what carries nothing of its caller to the server.
     const fn may_leak(&self) -> bool {
-        !matches!(
-            self.method,
-            Method::ToolsList
-                | Method::ResourcesList
-                | Method::TemplatesList
-                | Method::PromptsList
-                | Method::Ping
-                | Method::ServerPing
-                | Method::Discover
-                | Method::Info
-        )
+        may_leak(self.method)
     }
+}
+
+/// Whether a question could come from such a request: not from what carries nothing of its caller to the server.
+pub(super) const fn may_leak(method: Method) -> bool {
+    !matches!(
+        method,
+        Method::ToolsList
+            | Method::ResourcesList
+            | Method::TemplatesList
+            | Method::PromptsList
+            | Method::Ping
+            | Method::ServerPing
+            | Method::Discover
+            | Method::Info
+    )
 }
 
 /// Looks for the call of a question.

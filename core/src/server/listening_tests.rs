@@ -279,7 +279,8 @@ fn an_error_answer_is_given_to_whoever_asked() {
         world.asked[0]
     );
     let outcome = world.server.handle_frame(world.now, frame.as_bytes());
-    let Outcome::Unheard { uri: None, error } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Unheard { uri: Some(refused), error } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(Some(refused), uri);
     assert_eq!(error.of(frame.as_bytes()), br#"{"code":-32602,"message":"no such thing"}"#);
     world.drain();
     let why = relay::Why::Gone;

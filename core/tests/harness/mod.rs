@@ -423,8 +423,10 @@ impl World {
         let mut write = |at, message| self.agenda.push((at, generation, Event::Write(message)));
         let now = self.now;
         let started = self.server.revision().is_some();
-        let offers =
-            if self.gathers { json!({"tools": {"listChanged": true}, "prompts": {}}) } else { json!({}) };
+        let offers = match self.gathers {
+            true => json!({"tools": {"listChanged": true}, "prompts": {}, "logging": {}}),
+            false => json!({"logging": {}}),
+        };
         if behaviour.mute || behaviour.mute_after_start && started {
             return;
         }

@@ -61,7 +61,6 @@ use super::explain::{self, Circumstances, Explained};
 use super::intake::Intake;
 use super::mouth::{About, Mouth};
 use super::outlet::{Burst, Outlet, flush_once};
-use super::roomy;
 use crate::fault;
 use cache::Cache;
 pub(crate) use guest::{Guest, Offered};

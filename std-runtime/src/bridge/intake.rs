@@ -8,12 +8,13 @@ use std::task::Poll;
 use drowse_core::framing::LineDecoder;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::roomy::LARGE;
-
 /// Room for ordinary lines.
 const ROOM: usize = 16 << 10;
-/// A line that is longer than this gets so much room at once that nothing of it stays behind.
+/// A line that is longer than this gets much room at once: it is not copied each time that it has grown by half, and what
+/// is not written to costs nothing.
 const LONG: usize = 256 << 10;
+/// So much.
+const LARGE: usize = 33 << 20;
 
 /// A stream that is read line by line.
 #[derive(Debug)]

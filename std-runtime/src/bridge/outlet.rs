@@ -16,8 +16,6 @@ use tokio::sync::Notify;
 
 use drowse_core::link::Key;
 
-use super::roomy;
-
 /// What pieces are made for that grow by little messages, and the room that a backlog keeps which is empty again.
 const PIECE: usize = 64 << 10;
 const LITTLE: usize = 4 << 10;
@@ -85,7 +83,7 @@ impl Backlog {
             if !bytes.is_empty() {
                 let twice = self.pieces.back().map_or(0, Vec::capacity) * 2;
                 let least = twice.clamp(LITTLE, PIECE);
-                self.pieces.push_back(roomy::buffer(bytes.len().max(least)));
+                self.pieces.push_back(Vec::with_capacity(bytes.len().max(least)));
             }
         }
     }

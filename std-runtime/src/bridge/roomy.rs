@@ -1,5 +1,4 @@
-//! Room for what is long: pipes that are made larger as soon as a long message goes through them, and buffers of which
-//! nothing stays behind.
+//! Room for what is long: pipes that are made larger as soon as a long message goes through them.
 
 use std::io;
 use std::io::IoSlice;
@@ -15,24 +14,6 @@ const LONG: usize = 64 << 10;
 /// The size of a pipe with long messages. Many of the largest that there may be would leave the user's other programs
 /// with the smallest.
 const ENOUGH: usize = 256 << 10;
-/// Allocations of this size and more the allocator gives back at once, and keeps nothing for the next (glibc's limit is
-/// 32 MiB). What is not written to of them costs nothing.
-pub(super) const LARGE: usize = 33 << 20;
-/// Copies of this length and more are such allocations.
-const MUCH: usize = 1 << 20;
-
-/// A buffer for a copy of so many bytes, of which nothing stays behind when it is dropped.
-pub(super) fn buffer(length: usize) -> Vec<u8> {
-    Vec::with_capacity(if length < MUCH { length } else { length.max(LARGE) })
-}
-
-/// A copy of bytes, of which nothing stays behind when it is dropped.
-pub(super) fn copy(bytes: &[u8]) -> Vec<u8> {
-    let mut copy = buffer(bytes.len());
-    copy.extend_from_slice(bytes);
-    copy
-}
-
 /// A pipe that is made larger by the first long message.
 #[derive(Debug)]
 pub(super) struct Roomy<P> {
@@ -124,11 +105,5 @@ mod tests {
             );
             assert!(fcntl_getpipe_size(&writer.pipe).unwrap() >= ENOUGH);
         });
-    }
-
-    #[test]
-    fn what_is_large_is_not_kept_for_later() {
-        assert_eq!(copy(&[7; 100]), [7; 100]);
-        assert!(copy(&vec![0; MUCH]).capacity() >= LARGE && copy(&[0; 100]).capacity() < LONG);
     }
 }

@@ -306,6 +306,8 @@ impl CallError {
             | Kind::Network => ExitClass::Network,
             Kind::ServerError
             | Kind::ServerLost
+            | Kind::Restarted
+            | Kind::NotReady
             | Kind::StartFailed
             | Kind::BackingOff
             | Kind::TooLarge

@@ -1,7 +1,7 @@
 //! What the server writes to its stderr, and what drowse has to say: whole lines on our own stderr, and the last of them
 //! to be asked for. Values of the server's `env` are never shown.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write as _;
@@ -51,6 +51,8 @@ enum Out {
 #[derive(Default)]
 struct Queue {
     waiting: RefCell<Vec<u8>>,
+    /// Some of it is being written.
+    writing: Cell<bool>,
     /// Lines that found no room.
     dropped: RefCell<usize>,
     wake: Notify,
@@ -64,8 +66,8 @@ impl Log {
         let out = match kind {
             Ok(FileType::Fifo | FileType::Socket) => {
                 let queue = Rc::new(Queue::default());
-                if let Ok(writer) = stdio::writer(stderr) {
-                    spawn_local(write_all(writer, Rc::clone(&queue)));
+                if let Ok((writer, delivery)) = stdio::writer(stderr) {
+                    spawn_local(write_all(writer, delivery, Rc::clone(&queue)));
                 }
                 Out::Queue(queue)
             }
@@ -148,7 +150,7 @@ impl Log {
             Out::Queue(queue) => Rc::clone(queue),
             Out::Direct(_) => return,
         };
-        while !queue.waiting.borrow().is_empty() {
+        while queue.writing.get() || !queue.waiting.borrow().is_empty() {
             queue.empty.notified().await;
         }
     }
@@ -244,9 +246,10 @@ impl Queue {
     }
 }
 
-async fn write_all(mut writer: stdio::Writer, queue: Rc<Queue>) {
+async fn write_all(mut writer: stdio::Writer, delivery: stdio::Delivery, queue: Rc<Queue>) {
     loop {
         let next = std::mem::take(&mut *queue.waiting.borrow_mut());
+        queue.writing.set(!next.is_empty());
         if next.is_empty() {
             queue.empty.notify_waiters();
             queue.wake.notified().await;
@@ -254,6 +257,7 @@ async fn write_all(mut writer: stdio::Writer, queue: Rc<Queue>) {
         }
         // Who has closed our stderr wants no lines.
         let _ = writer.write_all(&next).await;
+        delivery.done().await;
     }
 }
 
@@ -341,5 +345,27 @@ mod tests {
         }
         assert!(log.tail(usize::MAX).len() <= MAX_LINES);
         assert!(log.0.borrow().kept <= MAX_KEPT);
+    }
+
+    #[test]
+    fn lines_that_are_being_written_are_waited_for() {
+        let (reads, writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let log = Log::new(writes);
+            // More than the pipe holds, so that it is taken off the queue and not written.
+            let line = "x".repeat(10_000);
+            for _ in 0..40 {
+                log.note(&line);
+            }
+            let short = std::time::Duration::from_millis(50);
+            assert!(tokio::time::timeout(short, log.flushed()).await.is_err());
+            let read = std::thread::spawn(move || {
+                let mut all = vec![0; 40 * ("drowse: \n".len() + 10_000)];
+                std::io::Read::read_exact(&mut File::from(reads), &mut all).unwrap();
+            });
+            log.flushed().await;
+            tokio::task::spawn_blocking(|| read.join().unwrap()).await.unwrap();
+        });
     }
 }

@@ -3,6 +3,7 @@
 //! [`run`] is the whole program: a [`Hub`] with a host of its own, the standard streams as its one connection, and an
 //! end that takes the server's whole tree along. It keeps no session and writes no records.
 
+mod changes;
 mod files;
 mod host;
 mod log;
@@ -38,6 +39,7 @@ use crate::serve;
 use crate::sys::suspension::Suspension;
 use crate::wire::MAX_MESSAGE;
 
+use changes::Changes;
 use host::DevHost;
 use log::Log;
 use stream::Watched;
@@ -143,13 +145,17 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
     let (config, dev) = (hub_config(&options), dev_config(&options));
     let shared = Rc::new(RefCell::new(Shared::new(&options)));
     let host = DevHost::new(Rc::clone(&shared), Rc::clone(&log));
-    let shop = Shop::new(Rc::clone(&shared), Rc::clone(&log));
+    let changes = watch.as_ref().map(|watch| Changes::new(watch.touched()));
+    let shop = Shop::new(Rc::clone(&shared), Rc::clone(&log), changes);
     let http = options.http;
     let hub = Hub::in_the_making(config, dev, Box::new(host), Box::new(shop));
     hub.stand_by();
 
-    let over = match http {
-        None => serve_streams(&hub)?,
+    let (over, delivery) = match http {
+        None => {
+            let (over, delivery) = serve_streams(&hub)?;
+            (over, Some(delivery))
+        }
         Some(Http { address, options }) => {
             let listener = TcpListener::bind(address)
                 .await
@@ -158,7 +164,7 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
             listening(listener.local_addr()?);
             let hub = hub.clone();
             tokio::task::spawn_local(async move { serve::http(&hub, listener, options).await });
-            Rc::new(Notify::new())
+            (Rc::new(Notify::new()), None)
         }
     };
 
@@ -187,18 +193,24 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
     }
     let finished = shared.borrow().finished();
     finished.await;
-    let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
+    let last = async {
+        hub.flushed().await;
+        if let Some(delivery) = delivery {
+            delivery.done().await;
+        }
+    };
+    let _ = tokio::time::timeout(GOODBYE, last).await;
     let _ = tokio::time::timeout(GOODBYE, log.flushed()).await;
     Ok(ended.unwrap_or(Ended::ByClient))
 }
 
-/// Serves the client on the standard streams. What is given is told when that is over.
-fn serve_streams(hub: &Hub) -> io::Result<Rc<Notify>> {
+/// Serves the client on the standard streams. What is given is told when that is over, and knows what has arrived.
+fn serve_streams(hub: &Hub) -> io::Result<(Rc<Notify>, stdio::Delivery)> {
     let (reader, over) = Watched::new(stdio::reader(another(io::stdin())?)?);
-    let writer = stdio::writer(another(io::stdout())?)?;
+    let (writer, delivery) = stdio::writer(another(io::stdout())?)?;
     let hub = hub.clone();
     tokio::task::spawn_local(async move { hub.serve_client(reader, writer, Asker::DevProxy).await });
-    Ok(over)
+    Ok((over, delivery))
 }
 
 async fn changed(watch: &mut Option<Watch>) {

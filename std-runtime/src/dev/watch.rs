@@ -1,6 +1,8 @@
 //! Files that are watched: patterns, and word of every change of one that matches.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use notify::event::ModifyKind;
@@ -10,10 +12,23 @@ use tokio::sync::mpsc;
 /// Directories that are not looked into unless a pattern names them.
 const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__"];
 
+/// How many files that changed are remembered by name.
+const MAX_TOUCHED: usize = 2000;
+
 /// What is watched; dropped, nothing is.
 pub(super) struct Watch {
     _watcher: RecommendedWatcher,
     changes: mpsc::Receiver<()>,
+    touched: Arc<Mutex<Touched>>,
+}
+
+/// The files that something happened to.
+#[derive(Default)]
+pub(super) struct Touched {
+    /// Not more than [`MAX_TOUCHED`].
+    pub(super) paths: BTreeSet<PathBuf>,
+    /// There were others.
+    pub(super) more: bool,
 }
 
 impl Watch {
@@ -36,14 +51,23 @@ impl Watch {
         }
         let set = set.build().map_err(|error| error.to_string())?;
         let (sender, changes) = mpsc::channel(1);
+        let touched = Arc::<Mutex<Touched>>::default();
+        let noted = Arc::clone(&touched);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let mut touched = noted.lock().unwrap_or_else(PoisonError::into_inner);
             let changed = match event {
-                Ok(event) => {
-                    is_change(event.kind) && event.paths.iter().any(|path| is_of(&set, &named, path))
-                }
-                // Events were lost: it may have changed.
-                Err(_) => true,
+                Ok(event) if !is_change(event.kind) => false,
+                // Without a name it says that events were lost.
+                Ok(event) if event.paths.is_empty() => touched.add(None),
+                Ok(event) => event
+                    .paths
+                    .into_iter()
+                    .filter(|path| is_of(&set, &named, path))
+                    .fold(false, |_, path| touched.add(Some(path))),
+                // Events were lost: any may have changed.
+                Err(_) => touched.add(None),
             };
+            drop(touched);
             if changed {
                 // One that is not taken yet says all.
                 let _ = sender.try_send(());
@@ -57,7 +81,12 @@ impl Watch {
                 .watch(root, RecursiveMode::Recursive)
                 .map_err(|error| format!("`{}` cannot be watched: {error}", root.display()))?;
         }
-        Ok(Self { _watcher: watcher, changes })
+        Ok(Self { _watcher: watcher, changes, touched })
+    }
+
+    /// What changed; whoever looks takes it.
+    pub(super) fn touched(&self) -> Arc<Mutex<Touched>> {
+        Arc::clone(&self.touched)
     }
 
     /// Resolves when something changed since it was called last.
@@ -65,6 +94,17 @@ impl Watch {
         if self.changes.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+impl Touched {
+    /// Something happened to this one, or to any.
+    fn add(&mut self, path: Option<PathBuf>) -> bool {
+        match path {
+            Some(path) if self.paths.len() < MAX_TOUCHED => drop(self.paths.insert(path)),
+            _ => self.more = true,
+        }
+        true
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::task::spawn_local;
 use crate::bridge::{Hub, Workshop};
 use crate::process::{self, Launch, Tree, TreeControl};
 
+use super::changes::Changes;
 use super::files;
 use super::log::Log;
 
@@ -65,6 +66,8 @@ struct Last {
 pub(super) struct Shop {
     shared: Rc<RefCell<Shared>>,
     log: Rc<Log>,
+    /// Files that are watched and changed, and what they were.
+    changes: Option<Changes>,
 }
 
 impl Shared {
@@ -103,9 +106,9 @@ impl Shared {
 }
 
 impl Shop {
-    pub(super) fn new(shared: Rc<RefCell<Shared>>, log: Rc<Log>) -> Self {
+    pub(super) fn new(shared: Rc<RefCell<Shared>>, log: Rc<Log>, changes: Option<Changes>) -> Self {
         log.redact(&shared.borrow().env);
-        Self { shared, log }
+        Self { shared, log, changes }
     }
 }
 
@@ -191,6 +194,16 @@ impl Workshop for Shop {
 
     fn redacted(&self, text: &str) -> String {
         self.log.redacted(text)
+    }
+
+    fn has_changed(&mut self) -> bool {
+        self.changes.as_mut().is_none_or(Changes::compare)
+    }
+
+    fn changed_file(&self) -> Option<String> {
+        let path = self.changes.as_ref()?.last()?;
+        let cwd = self.shared.borrow().cwd.canonicalize().unwrap_or_default();
+        Some(path.strip_prefix(cwd).unwrap_or(path).display().to_string())
     }
 
     fn describe(&self, status: &mut Map<String, Value>) {

@@ -223,7 +223,9 @@ impl State {
             let mut first: Option<Bytes> = None;
             let mut more = BytesMut::new();
             while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-                let Some(data) = frame.ok().and_then(|frame| frame.into_data().ok()) else { break };
+                // What breaks off may look like a message and is none.
+                let frame = frame.map_err(|_| Refusal::Incomplete)?;
+                let Ok(data) = frame.into_data() else { break };
                 let length = first.as_ref().map_or(more.len(), Bytes::len) + data.len();
                 if length > limit {
                     return Err(too_long);
@@ -374,6 +376,7 @@ impl State {
         message: &Message,
     ) -> Result<Response, Refusal> {
         let Some(guest) = session.guest() else { return Err(Refusal::UnknownSession) };
+        http::fits(guest.legacy_revision(), message)?;
         let ids: Vec<Vec<u8>> = http::requests(body, message).map(|id| id.of(body).to_vec()).collect();
         if ids.is_empty() {
             return match guest.offer(body).await {

@@ -61,6 +61,30 @@ fn bodies_that_never_come() {
 }
 
 #[test]
+fn bodies_that_break_off_are_no_messages() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-11-25").await;
+        let message = call(1, "echo", json!({"tag": "never"})).to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nmcp-session-id: {session}\r\n"
+        );
+        let long = format!("{head}content-length: {}\r\n\r\n{message}", message.len() + 1);
+        let chunks = format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{message}\r\n", message.len());
+        let junk = format!("{chunks}junk\r\n");
+        for text in [long, chunks, junk] {
+            let mut client = endpoint.connect().await;
+            client.write(text.as_bytes()).await;
+            tokio::io::AsyncWriteExt::shutdown(&mut client.stream).await.unwrap();
+            if let Some(head) = client.maybe_head().await {
+                assert_eq!(head.status, 400);
+            }
+        }
+        is_well(&endpoint).await;
+        assert_eq!(endpoint.stage.runs("never"), 0);
+    });
+}
+
+#[test]
 fn heads_that_are_none() {
     plain(async |endpoint| {
         let long = format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(200_000));
@@ -171,10 +195,13 @@ fn a_session_whose_client_never_reads_is_bounded() {
         let session = endpoint.session("2025-11-25").await;
         let mut message = reporting(1, json!({"tag": "t", "seconds": 3, "every": 0.01}));
         message["params"]["_meta"]["progressToken"] = json!("p".repeat(100_000));
-        let (head, client) = endpoint.say(&session, message).await;
+        let (head, mut client) = endpoint.say(&session, message).await;
         assert!(head.is_stream());
+        let first = client.event().await.unwrap();
         endpoint.stage.until(|stage| stage.runs("t") == 1).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
+        // Much more was written than is kept.
+        assert_eq!(endpoint.listen(&session, first.id.as_deref()).await.0.status, 400);
         // The session goes on, and the request with it.
         assert_eq!(endpoint.say(&session, call(2, "echo", json!({}))).await.0.status, 200);
         drop(client);

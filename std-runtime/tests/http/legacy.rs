@@ -288,6 +288,20 @@ fn batches_of_old_clients_are_answered_as_one() {
 }
 
 #[test]
+fn a_batch_where_there_are_none_is_refused_and_takes_no_ids() {
+    plain(async |endpoint| {
+        let session = endpoint.session(LATEST).await;
+        let batch =
+            json!([call(1, "echo", json!({"tag": "never"})), call(2, "echo", json!({"tag": "never"}))]);
+        let (head, mut client) = endpoint.say(&session, batch).await;
+        let answer: Value = serde_json::from_slice(&client.body(&head).await).unwrap();
+        assert_eq!((head.status, &answer["error"]["code"]), (400, &json!(-32600)), "{answer}");
+        assert_eq!(endpoint.say(&session, call(1, "echo", json!({"tag": "a"}))).await.0.status, 200);
+        assert_eq!(endpoint.stage.runs("never"), 0);
+    });
+}
+
+#[test]
 fn an_initialize_that_is_none_begins_no_session() {
     plain(async |endpoint| {
         for params in [json!([]), json!({"protocolVersion": 7}), json!(null)] {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bridge::{Caller, Script, Stage, play, sleepy};
+use crate::bridge::{Caller, Event, Script, Stage, play, sleepy};
 
 in_both_eras! {
     the_staged_server_announces_only_what_was_subscribed
@@ -21,6 +21,7 @@ in_both_eras! {
     a_slow_client_of_the_legacy_era_is_told_once
     after_a_hundred_restarts_there_is_no_more_than_after_one
     a_subscription_made_while_the_server_is_down_is_expressed_at_its_start
+    the_stream_is_closed_before_the_servers_input
 }
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -116,6 +117,29 @@ async fn what_is_refused_is_left_out_and_said_once(era: Era) {
         subscribe(&mut old, "x", uri).await;
         let answer = old.answer(&json!("x")).await;
         assert!(codes.contains(&answer["error"]["code"].as_i64().unwrap()), "{answer}");
+    }
+}
+
+async fn the_stream_is_closed_before_the_servers_input(era: Era) {
+    let (stage, hub) = begin(era).await;
+    let mut caller = Caller::of_proxy(&hub);
+    caller.send("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["a:1"]}})).await;
+    assert_eq!(caller.receive().await.unwrap()["method"], ACKNOWLEDGED);
+    let process = stage.process();
+    assert_eq!(process.open_streams(), usize::from(era == Era::Modern));
+    hub.close();
+    hub.retired().await;
+    let events: Vec<Event> = stage.events().into_iter().map(|(_, event)| event).collect();
+    let got = |method: &str| {
+        events.iter().rposition(|event| matches!(event, Event::Got(message) if message["method"] == method))
+    };
+    let closed = events.iter().rposition(|event| *event == Event::InputClosed).unwrap();
+    if era == Era::Modern {
+        let (opened, cancelled) = (got("subscriptions/listen"), got("notifications/cancelled"));
+        assert!(opened < cancelled && cancelled < Some(closed), "{events:?}");
+        assert_eq!(process.open_streams(), 0);
+    } else {
+        assert!(got("resources/subscribe") < Some(closed));
     }
 }
 

@@ -95,6 +95,7 @@ pub(super) struct Client {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
+    reader: Option<thread::JoinHandle<()>>,
     answers: HashMap<u64, Value>,
     pub(super) notes: Vec<Value>,
     errors: Option<thread::JoinHandle<String>>,
@@ -118,7 +119,7 @@ impl Client {
             .unwrap();
         let (sender, lines) = mpsc::channel();
         let out = BufReader::new(child.stdout.take().unwrap());
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             for line in out.lines() {
                 let line = line.unwrap();
                 // Nothing but the protocol.
@@ -135,6 +136,7 @@ impl Client {
             child,
             input,
             lines,
+            reader: Some(reader),
             answers: HashMap::new(),
             notes: Vec::new(),
             errors: Some(errors),
@@ -260,8 +262,43 @@ impl Client {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// The names on all pages of the list.
+    pub(super) fn all_tools(&mut self) -> Vec<String> {
+        let (mut names, mut params) = (Vec::new(), json!({}));
+        loop {
+            let page = self.ask("tools/list", params)["result"].clone();
+            let tools = page["tools"].as_array().unwrap_or_else(|| panic!("{page}"));
+            names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            match page["nextCursor"].as_str() {
+                Some(next) => params = json!({"cursor": next}),
+                None => return names,
+            }
+        }
+    }
+
+    /// Asks for the status until it is so.
+    pub(super) fn wait_for_status(&mut self, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let status = self.status();
+            if is_so(&status) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{status}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(self.pid().try_into().unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// Closes our end of its output; nothing can be heard after that.
+    pub(super) fn close_output(&mut self) {
+        self.lines = mpsc::channel().1;
+        // The reader finds that out with the next line.
+        self.send_call("dev_status", json!({}));
+        self.reader.take().unwrap().join().unwrap();
     }
 
     pub(super) fn close_input(&mut self) {

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drowse_tests::harness::drowse;
+use drowse_tests::harness::{drowse, in_both_eras};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -43,6 +43,22 @@ fn a_server_that_does_not_want_to_go_is_killed_before_its_client_loses_patience(
     let (status, _, took) = client.end();
     assert_eq!(status, Some(0));
     assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[test]
+fn an_output_that_nobody_reads_any_more_is_the_end() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &[], &["--ignore-eof", "--ignore-term"]);
+        client.tools();
+        client.close_output();
+        // The input stays open. Some answer finds out.
+        client.send_call("pid", json!({}));
+        let (status, errors, took) = client.end();
+        assert_eq!(status, Some(0), "{errors}");
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert_eq!(place.starts(), 1);
+    });
 }
 
 #[test]

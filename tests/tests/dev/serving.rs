@@ -60,6 +60,31 @@ fn the_server_has_our_environment_and_what_is_set_and_no_secret_is_shown() {
 }
 
 #[test]
+fn a_secret_in_two_pieces_is_hidden_and_so_is_one_of_a_restart() {
+    let place = Place::new();
+    // The second half comes when the first one was read.
+    let script = format!(
+        "half=${{DEV_SECRET%????????}}; printf '%s' \"the key is $half\" >&2; sleep 0.3; \
+         printf '%s, yes\\n' \"${{DEV_SECRET#\"$half\"}}\" >&2; exec {}",
+        place.server(&[]).join(" ")
+    );
+    place.write("server.sh", &script);
+    let server = ["sh", "server.sh"].map(str::to_owned);
+    let mut client = place.dev("legacy", &["--env", "DEV_SECRET=a-long-secret"], &server);
+    client.tools();
+    client.restart(json!({"env": {"DEV_SECRET": "quite-another-one"}}));
+    assert_eq!(client.text("env", json!({"name": "DEV_SECRET"})), "quite-another-one");
+    let logs = client.text("dev_logs", json!({}));
+    assert_eq!(logs.matches("the key is [DEV_SECRET], yes").count(), 2, "{logs}");
+    let status = client.status().to_string();
+    let errors = client.close();
+    assert_eq!(errors.matches("the key is [DEV_SECRET], yes\n").count(), 2, "{errors}");
+    for part in ["a-lon", "-secret", "quite-ano", "ther-one"] {
+        assert!(!logs.contains(part) && !errors.contains(part) && !status.contains(part), "{part}: {logs}");
+    }
+}
+
+#[test]
 fn a_killed_proxy_takes_its_server_along() {
     let place = Place::new();
     let mut client = place.fixture("modern", &[], &[]);

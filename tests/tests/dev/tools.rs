@@ -3,7 +3,7 @@
 use drowse_tests::harness::in_both_eras;
 use serde_json::json;
 
-use super::client::Place;
+use super::client::{OURS, Place};
 
 #[test]
 fn names_that_begin_with_dev_are_never_forwarded() {
@@ -17,6 +17,26 @@ fn names_that_begin_with_dev_are_never_forwarded() {
         }
         assert_eq!(place.starts(), 0);
         client.close();
+    });
+}
+
+#[test]
+fn tools_of_the_server_with_such_names_are_not_in_its_list() {
+    in_both_eras(|era| {
+        for server in [&["--dev-tools"][..], &["--dev-tools", "--page-size", "3"]] {
+            let place = Place::new();
+            let mut client = place.fixture(era, &[], server);
+            let names = client.all_tools();
+            assert!(
+                names.contains(&"echo".to_owned()) && !names.contains(&"dev_mine".to_owned()),
+                "{names:?}"
+            );
+            let devs: Vec<_> = names.iter().filter(|name| name.starts_with("dev_")).collect();
+            assert_eq!(devs, OURS.iter().collect::<Vec<_>>(), "{names:?}");
+            let call = client.send_call("dev_mine", json!({}));
+            assert_eq!(client.answer(call)["error"]["code"], -32602);
+            client.close();
+        }
     });
 }
 
@@ -64,6 +84,25 @@ fn the_status_tells_of_both_sides_and_starts_nothing() {
             assert_eq!(status["client"]["era"], era);
             assert_eq!(status["server"]["era"], server);
             assert!(status["uptimeMs"].is_u64() && status["server"]["info"]["name"].is_string(), "{status}");
+            client.close();
+        }
+    });
+}
+
+#[test]
+fn the_status_counts_the_servers_tools() {
+    in_both_eras(|era| {
+        for pages in [&[][..], &["--page-size", "4"]] {
+            let place = Place::new();
+            let mut client = place.fixture(era, &[], pages);
+            assert_eq!(client.status()["tools"], json!(null), "nobody knows");
+            let all = client.all_tools().len() - OURS.len();
+            client.wait_for_status(|status| status["tools"] == all);
+            client.call("flip_tools", json!({}));
+            client.wait_for_status(|status| status["tools"] == all + 1);
+            // The bonus is gone with the server.
+            client.restart(json!({}));
+            client.wait_for_status(|status| status["tools"] == all);
             client.close();
         }
     });

@@ -71,3 +71,51 @@ fn a_pattern_that_cannot_be_watched_is_refused() {
         assert!(String::from_utf8_lossy(&run.stderr).contains("--watch"), "{run:?}");
     }
 }
+
+#[test]
+fn a_build_whose_output_is_watched_is_done_once_more_at_most() {
+    let place = Place::new();
+    place.write("src/a.txt", "1");
+    place.write("src/out", "0");
+    // The same output each time.
+    let flags = ["--build", "cat src/a.txt > src/out; echo built >> builds", "--watch", "src"];
+    let mut client = place.fixture("legacy", &flags, &[]);
+    client.tools();
+    place.write("src/a.txt", "2");
+    while place.read("builds").lines().count() < 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(place.read("builds").lines().count(), 2);
+    // What it wrote is known by now.
+    place.write("src/a.txt", "2");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(place.read("builds").lines().count(), 2, "the same content is no change");
+    assert_eq!(client.status().get("watchStalled"), None);
+    client.close();
+}
+
+#[test]
+fn a_build_that_changes_what_is_watched_each_time_is_left_alone_and_that_is_said_once() {
+    let place = Place::new();
+    place.write("src/a.txt", "1");
+    let flags = ["--build", "date +%s%N > src/out; echo built >> builds", "--watch", "src"];
+    let mut client = place.fixture("modern", &flags, &[]);
+    client.tools();
+    place.write("src/a.txt", "2");
+    let stalled = client.wait_for_status(|status| status.get("watchStalled").is_some());
+    let said = stalled["watchStalled"].as_str().unwrap();
+    assert!(said.contains("(src/out)") && said.contains("--watch"), "{said}");
+    assert_eq!(place.read("builds").lines().count(), 4);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(place.read("builds").lines().count(), 4);
+    // Another file is another matter.
+    place.write("src/a.txt", "3");
+    while place.read("builds").lines().count() < 6 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.wait_for_status(|status| status.get("watchStalled").is_some());
+    assert_eq!(place.read("builds").lines().count(), 6);
+    let errors = client.close();
+    assert_eq!(errors.matches("change with every build").count(), 1, "{errors}");
+}

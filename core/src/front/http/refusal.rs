@@ -99,6 +99,8 @@ pub enum Refusal {
         /// Its code.
         code: i32,
     },
+    /// The body broke off: it is shorter than its head says, or its chunks are none.
+    Incomplete,
     /// The body is a batch, and the revision has none.
     Batch,
     /// The body is an answer, and clients of the revision do not send any.
@@ -144,6 +146,7 @@ impl Refusal {
             Self::UnknownSession | Self::UnknownMethod => 404,
             Self::Repeated(_)
             | Self::Malformed { .. }
+            | Self::Incomplete
             | Self::Batch
             | Self::Response
             | Self::NoSession
@@ -235,6 +238,7 @@ impl fmt::Display for Refusal {
             }
             Self::Malformed { code: -32700 } => f.write_str("the body is not valid JSON"),
             Self::Malformed { .. } => f.write_str("the body is no message of JSON-RPC 2.0"),
+            Self::Incomplete => f.write_str("the body is not complete: send all that its head says"),
             Self::Batch => f.write_str(
                 "batches are not part of this revision of the protocol: send one message a request",
             ),

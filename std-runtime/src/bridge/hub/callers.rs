@@ -226,7 +226,7 @@ impl Hub {
             inner.next_connection += 1;
             let outlet = Outlet::new(writer).in_bursts(&hub.0.burst, id);
             let (closed, wake) = (Rc::new(Notify::new()), outlet.wake());
-            let hub = hub.clone();
+            let (hub, over) = (hub.clone(), Rc::clone(&closed));
             let flusher = Task::spawn(async move {
                 loop {
                     wake.notified().await;
@@ -235,6 +235,10 @@ impl Hub {
                     })
                     .await;
                     hub.eased(id);
+                    // Who cannot be answered any more may say nothing for as long as it likes.
+                    if hub.is_broken(id) {
+                        over.notify_one();
+                    }
                 }
             });
             let connection = Connection {
@@ -253,6 +257,10 @@ impl Hub {
             inner.connections.insert(id, connection);
             Some((id, closed))
         })
+    }
+
+    fn is_broken(&self, id: u64) -> bool {
+        self.0.inner.borrow().connections.get(&id).is_some_and(|connection| connection.mouth.is_broken())
     }
 
     fn client_frame(&self, id: u64, frame: &Frame<'_>) -> Flow {
@@ -504,7 +512,7 @@ impl Hub {
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
                     && (!payload.sent || payload.is_kept_for_later(revision) || inner.remote.is_some())
                 {
-                    payload.frame = Some(roomy::copy(frame));
+                    payload.frame = Some(frame.to_vec());
                 }
             }
             Err(Refusal::Full) => {

@@ -49,6 +49,10 @@ pub trait Workshop {
     fn logs(&self, lines: usize) -> Vec<String>;
     /// The same text without secrets.
     fn redacted(&self, text: &str) -> String;
+    /// Whether the files that changed since that was asked last differ from what they were then.
+    fn has_changed(&mut self) -> bool;
+    /// One of those that did, for people.
+    fn changed_file(&self) -> Option<String>;
     /// Says what is known of builds, files and the environment: members of the status.
     fn describe(&self, status: &mut serde_json::Map<String, Value>);
     /// The last words of the last build, and how it ended.
@@ -74,6 +78,17 @@ pub(super) struct Dev {
     started: bool,
     /// Why it ended last, when that was not wanted.
     ended: Option<String>,
+}
+
+impl Dev {
+    /// That a build's own output is watched.
+    fn stalled(&self) -> String {
+        let which = self.workshop.changed_file().map_or_else(String::new, |file| format!(" ({file})"));
+        format!(
+            "files that are watched change with every build{which}: nothing is done about that until others change; a \
+             narrower --watch leaves them out"
+        )
+    }
 }
 
 struct Waiter {
@@ -164,6 +179,14 @@ impl Hub {
             Step::Build { .. } => dev.workshop.build(self),
             Step::AbortBuild => dev.workshop.abort_build(),
             Step::Forgive => inner.server.forgive(),
+            Step::Compare => {
+                let differ = dev.workshop.has_changed();
+                dev.machine.handle_compared(now, differ);
+            }
+            Step::Stalled => {
+                let what = dev.stalled();
+                inner.host.note(&what);
+            }
             Step::Restart { job } => {
                 if let Some(env) = dev.envs.remove(&job.number()) {
                     dev.workshop.set_env(env);

@@ -46,6 +46,8 @@ enum Kept {
     Question { line: Vec<u8>, parts: RequestParts, kind: Kind, generation: u64 },
     /// What a modern server wants before a call is put again.
     Round { payload: Box<Payload>, inputs: Vec<Input>, state: Option<Vec<u8>> },
+    /// The same, once the client has refused a part: the call ends with that error as soon as the rest is withdrawn.
+    Refused { id: Vec<u8>, error: Vec<u8> },
 }
 
 struct Input {
@@ -376,6 +378,9 @@ impl Hub {
         let Some((group, place)) = found else { return Flow::Next };
         let Some((_, kept)) = inner.asks.kept.remove(&group.number()) else { return Flow::Next };
         match kept {
+            Kept::Refused { .. } => {
+                inner.asks.kept.insert(group.number(), (group, kept));
+            }
             Kept::Question { line, parts, generation, .. } => {
                 let subject = inner.asks.asking.subject(group);
                 inner.asks.asking.handle_answer(group, place);
@@ -401,25 +406,20 @@ impl Hub {
                     Err(error) => input.wanted.failed().map(<[u8]>::to_vec).ok_or(error),
                 };
                 match answer {
-                    // What cannot be said to the server is said to whoever waits for the call.
+                    // What cannot be said to the server is said to whoever waits for the call, once what else the client
+                    // was asked for it is withdrawn.
                     Err(error) => {
                         inner.server.tally_mut().end(Ending::Theirs, None);
-                        let others = inputs.iter().filter(|input| input.answer.is_none());
-                        let others = others.filter_map(|input| input.place).filter(|other| *other != place);
-                        if let Some(connection) = inner.connections.get_mut(&client) {
-                            // Before the answer, with which the stream of the call ends.
-                            for other in others {
-                                let text = written(|w| round::withdrawn(w, group.id(other)));
-                                connection.mouth.send(About::Request(&payload.id), &[&text]);
-                            }
-                            let (id, error) = (payload.id.as_slice(), error.of(frame));
-                            let parts: [&[u8]; 5] =
-                                [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"];
-                            connection.answer(Some(id), &parts);
-                        }
-                        inner.asks.asking.handle_answer(group, place);
-                        inner.asks.asking.handle_over(group);
                         inner.server.undefer(now);
+                        let is_last = inner.asks.asking.is_last(group, place);
+                        inner.asks.asking.handle_answer(group, place);
+                        if is_last {
+                            inner.refuse_call(client, &payload.id, error.of(frame));
+                        } else {
+                            let kept = Kept::Refused { id: payload.id, error: error.of(frame).to_vec() };
+                            inner.asks.kept.insert(group.number(), (group, kept));
+                            inner.asks.asking.handle_over(group);
+                        }
                     }
                     Ok(answer) => {
                         input.answer = Some(answer);
@@ -454,7 +454,7 @@ impl Hub {
                     && theirs.is_some_and(|theirs| theirs.of(line) == token.of(frame))
                     && inner.asks.asking.client(*group) == Some(client)
             }
-            Kept::Round { .. } => false,
+            Kept::Round { .. } | Kept::Refused { .. } => false,
         };
         if inner.asks.kept.values().any(is_of) && !inner.takes_no_answers() {
             self.answer_server(inner, frame);
@@ -471,12 +471,17 @@ impl Hub {
                     let text = written(|w| round::withdrawn(w, group.id(place)));
                     match (subject, inner.asks.kept.get(&group.number())) {
                         (Subject::Call(call), _) => inner.say_of(call, client, &text),
-                        (_, Some((_, Kept::Round { payload, .. }))) => {
+                        (_, Some((_, kept))) => {
+                            let id = match kept {
+                                Kept::Round { payload, .. } => &payload.id,
+                                Kept::Refused { id, .. } => id,
+                                Kept::Question { .. } => continue,
+                            };
                             if let Some(connection) = inner.connections.get_mut(&client) {
-                                connection.mouth.send(About::Request(&payload.id), &[&text]);
+                                connection.mouth.send(About::Request(id), &[&text]);
                             }
                         }
-                        _ => {}
+                        (_, None) => {}
                     }
                 }
             }
@@ -497,6 +502,7 @@ impl Hub {
                     }
                     inner.server.undefer(now);
                 }
+                Some((_, Kept::Refused { id, error })) => inner.refuse_call(client, &id, &error),
                 // Nobody is there any more who asked.
                 Some((_, Kept::Question { .. })) | None => {}
             }
@@ -509,6 +515,14 @@ impl Hub {
 }
 
 impl Inner {
+    /// A client refused what the server wants for a call, and that is the call's end.
+    fn refuse_call(&mut self, client: u64, id: &[u8], error: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(&client) {
+            let parts: [&[u8]; 5] = [br#"{"jsonrpc":"2.0","id":"#, id, br#","error":"#, error, b"}"];
+            connection.answer(Some(id), &parts);
+        }
+    }
+
     /// A connection that begins with MCP, or a client of one that began with a hello, says who it is.
     pub(super) fn initialize(
         &mut self,

@@ -363,7 +363,7 @@ impl Inner {
     /// A call failed. If nobody waits for it, its retry is told.
     pub(super) fn keep_failure(&mut self, now: Instant, key: Key, payload: &Payload, failure: Failure) {
         if payload.sent && matches!(failure.cause, Cause::Cancelled | Cause::TimedOut) {
-            self.questions.held.handle_cancelled(now, Principal(payload.principal));
+            self.questions.held.handle_cancelled(now, Principal(payload.principal), payload.method);
         }
         let _ = self.questions.held.handle_failure(now, key, failure);
     }

@@ -326,7 +326,7 @@ fn subscriptions() -> Vec<Row> {
             About::Announced(Notification::ResourceUpdated),
             "notifications/resources/updated",
             [
-                // To nobody who did not subscribe.
+                // To nobody who did not subscribe before it came.
                 format!("S> {old_updated}\n~wait 1\n{legacy_legacy}\nD> {}\nD< {}", done_ping(), done("9")),
                 format!("{legacy_modern}\nD> {}\nD< {}", done_ping(), done("9")),
                 modern_legacy,

@@ -288,6 +288,9 @@ impl Inner {
         status.insert("building".into(), dev.machine.is_building().into());
         status.insert("queued".into(), dev.machine.waiting().into());
         dev.workshop.describe(&mut status);
+        if dev.machine.is_stalled() {
+            status.insert("watchStalled".into(), redacted(&dev.stalled()).into());
+        }
         if let Some(ended) = &ended {
             status.insert("ended".into(), ended.as_str().into());
         }
