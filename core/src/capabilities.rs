@@ -26,6 +26,15 @@ pub struct ClientCapabilities {
 /// The name of the extension for tasks.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
+/// Whether capabilities, of a client or of a server, name the extension for tasks.
+#[must_use]
+pub fn has_tasks(frame: &[u8], capabilities: Span) -> bool {
+    let object = |parent: Span, name: &str| {
+        json::member(frame, parent, name).filter(|span| json::is_object(span.of(frame)))
+    };
+    object(capabilities, "extensions").is_some_and(|all| object(all, TASKS).is_some())
+}
+
 impl ClientCapabilities {
     /// What a request declares in its `_meta`.
     #[must_use]
@@ -51,7 +60,7 @@ impl ClientCapabilities {
             sampling: sampling.is_some(),
             sampling_tools: sampling.is_some_and(|sampling| object(sampling, "tools").is_some()),
             roots: object(capabilities, "roots").is_some(),
-            tasks: object(capabilities, "extensions").is_some_and(|all| object(all, TASKS).is_some()),
+            tasks: has_tasks(frame, capabilities),
         }
     }
 

@@ -158,6 +158,8 @@ pub enum Inbound {
     Cancel {
         /// The id of the request, raw.
         request: Span,
+        /// Why, a JSON string, if it says that.
+        reason: Option<Span>,
     },
     /// `initialize` of a legacy client: answered by drowse, see [`initialization`].
     Initialize {
@@ -235,6 +237,8 @@ pub enum Rejection {
     UnknownMethod,
     /// The filter of a subscription is none.
     InvalidFilter,
+    /// It names tasks, and the client does not declare their extension.
+    UndeclaredTasks,
     /// `initialize` came before, or anything else did.
     Opened,
     /// There is no such log level.
@@ -252,6 +256,7 @@ impl Rejection {
             Self::Batch | Self::Opened => -32600,
             Self::MissingMeta(_) | Self::InvalidFilter | Self::InvalidLevel | Self::InvalidUri => -32602,
             Self::UnsupportedVersion(_) => -32022,
+            Self::UndeclaredTasks => -32021,
             Self::UnknownMethod => -32601,
         }
     }
@@ -270,7 +275,10 @@ impl core::fmt::Display for Rejection {
             Self::UnsupportedVersion(_) => f.write_str("unsupported protocol version: send 2026-07-28"),
             Self::UnknownMethod => f.write_str("there is no such method here"),
             Self::InvalidFilter => f.write_str(
-                "params.notifications must be an object of booleans, and resourceSubscriptions an array of strings",
+                "params.notifications must be an object of booleans, and resourceSubscriptions and taskIds arrays of strings",
+            ),
+            Self::UndeclaredTasks => f.write_str(
+                "who wants to hear of tasks has to declare the extension io.modelcontextprotocol/tasks",
             ),
             Self::Opened => f.write_str("initialize is the first request of a connection, and comes once"),
             Self::InvalidLevel => f.write_str("params.level must be a log level, from debug to emergency"),
@@ -522,7 +530,10 @@ fn for_server(
     }
 }
 
-/// The request that a notification cancels.
-fn cancelled(frame: &[u8], params: Option<Span>) -> Option<Span> {
-    json::member(frame, params?, "requestId").filter(|request| envelope::is_id(request.of(frame)))
+/// What a notification cancels.
+fn cancelled(frame: &[u8], params: Option<Span>) -> Option<Inbound> {
+    let member = |name| json::member(frame, params?, name);
+    let request = member("requestId").filter(|request| envelope::is_id(request.of(frame)))?;
+    let reason = member("reason").filter(|reason| json::is_string(reason.of(frame)));
+    Some(Inbound::Cancel { request, reason })
 }

@@ -9,6 +9,14 @@ use crate::message::META_LOG_LEVEL;
 use crate::span::Span;
 use crate::splice::RequestParts;
 
+/// Whether a server's description of itself declares a log.
+#[must_use]
+pub fn is_declared(frame: &[u8], described: Span) -> bool {
+    json::member(frame, described, "capabilities")
+        .and_then(|capabilities| json::member(frame, capabilities, "logging"))
+        .is_some_and(|log| json::is_object(log.of(frame)))
+}
+
 /// How severe a message is; the least severe is the least (RFC 5424, section 6.2.1, the other way round).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -244,14 +244,26 @@ pub fn own_with(
             w.raw(br#""}}"#);
         }
         Own::Cancelled { id, timed_out } => {
-            w.raw(br#""method":"notifications/cancelled","params":{"requestId":"#);
-            w.number(id);
-            w.raw(br#","reason":"#);
-            w.string(if timed_out { "the request timed out" } else { "the caller cancelled" });
-            w.raw(b"}}");
+            let reason: &[u8] =
+                if timed_out { br#""the request timed out""# } else { br#""the caller cancelled""# };
+            cancelled_because(&mut w, id, reason);
         }
     }
     w.finish()
+}
+
+/// Writes [`Own::Cancelled`] with the caller's own reason, a JSON string.
+pub fn cancelled(w: &mut Writer<'_>, id: u64, reason: &[u8]) {
+    w.raw(br#"{"jsonrpc":"2.0","#);
+    cancelled_because(w, id, reason);
+}
+
+fn cancelled_because(w: &mut Writer<'_>, id: u64, reason: &[u8]) {
+    w.raw(br#""method":"notifications/cancelled","params":{"requestId":"#);
+    w.number(id);
+    w.raw(br#","reason":"#);
+    w.raw(reason);
+    w.raw(b"}}");
 }
 
 /// Room for every message of [`own`].

@@ -2,7 +2,8 @@
 //!
 //! Owns the set of what is wanted (the union over the clients' `subscriptions/listen`), who hears what, and how that
 //! set is expressed in the server's era: a legacy server gets one `resources/subscribe` for each URI, a modern one one
-//! `subscriptions/listen` for all. Texts stay outside: a [`Uri`] and a [`Listener`] name a slot for the caller's own
+//! `subscriptions/listen` for all. Tasks of the extension of 2026-07-28 that somebody wants to hear of are named there
+//! like URIs, and mean something to such servers alone. Texts stay outside: a [`Uri`] and a [`Listener`] name a slot for the caller's own
 //! storage beside it, which is given back by [`Step::Forget`] and [`Step::End`] (or [`Relay::close`]).
 //!
 //! Nothing is queued: each URI has one standing with the server, at most one question about it is open, and what is to
@@ -101,11 +102,13 @@ pub struct Offers {
     pub lists: Lists,
     /// Updates of resources.
     pub subscribe: bool,
+    /// The status of tasks, in a modern server's way.
+    pub tasks: bool,
 }
 
 impl Offers {
     /// Before a server ran, nothing is known to be missing.
-    const UNKNOWN: Self = Self { lists: Lists::ALL, subscribe: true };
+    const UNKNOWN: Self = Self { lists: Lists::ALL, subscribe: true, tasks: true };
 }
 
 /// Why a URI is not heard of.
@@ -395,6 +398,19 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     /// # Errors
     /// If there is no room; nothing changed.
     pub fn want(&mut self, listener: Listener, known: Option<Uri>) -> Result<Uri, Full> {
+        self.want_topic(listener, known, Topic::NEW)
+    }
+
+    /// The same of a task. It keeps nothing awake, as the task itself does for as long as it pends; and where the server
+    /// says nothing of tasks, it is left out of what the client is told.
+    ///
+    /// # Errors
+    /// If there is no room; nothing changed.
+    pub fn want_task(&mut self, listener: Listener, known: Option<Uri>) -> Result<Uri, Full> {
+        self.want_topic(listener, known, Topic { is_task: true, ..Topic::NEW })
+    }
+
+    fn want_topic(&mut self, listener: Listener, known: Option<Uri>, new: Topic) -> Result<Uri, Full> {
         let known = known.filter(|uri| *uri == self.slots.uri(uri.index));
         let known = known.filter(|uri| matches!(self.slots.at(uri.index), Content::Topic(_)));
         if let Some(uri) = known
@@ -407,7 +423,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         }
         let index = match known {
             Some(uri) => uri.index,
-            None => self.slots.insert(Content::Topic(Topic::NEW)).ok_or(Full)?,
+            None => self.slots.insert(Content::Topic(new)).ok_or(Full)?,
         };
         let Some(topic) = self.slots.topic(index) else { return Err(Full) };
         topic.wants = topic.wants.saturating_add(1);
@@ -474,7 +490,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             let Content::Want(want) = self.slots.at(index) else { continue };
             if want.listener == listener.index {
                 if want.hearing != Hearing::Refused {
-                    self.deferring = self.deferring.saturating_sub(u32::from(counted));
+                    let defers = counted && !self.is_task(want.topic);
+                    self.deferring = self.deferring.saturating_sub(u32::from(defers));
                     self.unwant(want.topic);
                 }
                 self.slots.remove(index);
@@ -503,10 +520,16 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.slots.clients().find(|(_, client)| client.stage == Stage::Queued(key)).map(|(index, _)| index)
     }
 
+    fn is_task(&self, topic: u16) -> bool {
+        matches!(self.slots.at(topic), Content::Topic(Topic { is_task: true, .. }))
+    }
+
     fn activate(&mut self, index: u16) {
+        let wants = self.slots.wants().filter(|(_, want)| want.listener == index);
+        let tasks = wants.filter(|(_, want)| self.is_task(want.topic)).count() as u32;
         if let Some(client) = self.slots.client(index) {
             client.stage = Stage::Asking;
-            self.deferring += u32::from(client.pending) + u32::from(client.held);
+            self.deferring += (u32::from(client.pending) + u32::from(client.held)).saturating_sub(tasks);
             if client.pending > 0 {
                 // Whoever is new is not made to wait for what went wrong before.
                 self.pause = None;
@@ -643,7 +666,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             Standing::Held if topic.wants == 0 => false,
             _ => return None,
         };
-        if on && !self.offers.subscribe {
+        if on && (topic.is_task || !self.offers.subscribe) {
             self.refuse(index, Why::Unsupported);
             return None;
         }

@@ -19,7 +19,7 @@ use crate::json;
 use crate::keepalive::Keepalive;
 use crate::lifecycle::{self, Effect, Exit, Lifecycle, PublicState, Unavailable};
 use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Ran, Slot};
-use crate::logging::Level;
+use crate::logging::{self, Level};
 use crate::message::Own;
 use crate::method::Method;
 use crate::negotiate::{Heard, Limits, Negotiation, NegotiationError, Question};
@@ -156,6 +156,9 @@ pub struct Server<S, R = [relay::Slot; 0]> {
     /// How much of the server's log is wanted, and whether the one that runs has still to be told.
     level: Option<Level>,
     untold_level: bool,
+    /// The server declares that it has a log: one that does not is told nothing of it (2025-11-25,
+    /// server/utilities/logging, Capabilities).
+    logs: bool,
     /// Over HTTP: what is known of the link of this generation.
     http: Http,
     tally: Tally,
@@ -214,6 +217,7 @@ where
             holds: false,
             level: None,
             untold_level: false,
+            logs: false,
             http: Http::default(),
             tally: Tally::new(),
             now: Instant::ZERO,
@@ -781,6 +785,7 @@ where
         }
         let revision = ready?;
         if core::mem::take(&mut self.untold_level)
+            && self.logs
             && let Some(level) = self.level
         {
             let id = own_id(self.own, Question::Initialize);
@@ -872,6 +877,7 @@ where
         let heard = negotiation.handle_answer(self.now, question_of(wire), frame, message);
         if let Heard::Handshake(span) = heard {
             self.gathering.handle_offers(snapshot::Listings::offered(frame, span));
+            self.logs = logging::is_declared(frame, span);
         }
         self.settle();
         match heard {

@@ -120,7 +120,7 @@ impl Pieces {
 struct Cut<'f> {
     frame: &'f [u8],
     /// Where it goes, what it replaces, what stands there instead.
-    edits: Vec<(Span, Pieces), 4>,
+    edits: Vec<(Span, Pieces), 6>,
 }
 
 impl<'f> Cut<'f> {
@@ -130,6 +130,25 @@ impl<'f> Cut<'f> {
 
     fn replace(&mut self, span: Span, by: Pieces) -> Result<(), TooManyPieces> {
         self.edits.push((span, by)).map_err(|_| TooManyPieces)
+    }
+
+    /// Takes members out of an object, each with one of the commas beside it. What is put at its beginning comes before.
+    fn remove(&mut self, object: Span, goes: impl Fn(Span) -> bool) -> Result<(), TooManyPieces> {
+        let mut members = json::members(self.frame, object).peekable();
+        let (mut before, mut any_left) = (None, false);
+        while let Some(member) = members.next() {
+            let end = member.value.end();
+            if !goes(member.key) {
+                any_left = true;
+            } else if let Some(before) = before.filter(|_| any_left) {
+                self.replace(Span::new(before, end), Pieces::default())?;
+            } else {
+                let next = members.peek().map_or(end, |next| next.key.start());
+                self.replace(Span::new(member.key.start(), next), Pieces::default())?;
+            }
+            before = Some(end);
+        }
+        Ok(())
     }
 
     fn pieces(self) -> Result<Pieces, TooManyPieces> {
@@ -220,7 +239,24 @@ pub fn request_with(
     revision: Revision,
     level: Option<Level>,
 ) -> Result<Pieces, TooManyPieces> {
-    rewritten(frame, parts, wire, progress, revision, level, None, false)
+    rewritten(frame, parts, wire, progress, revision, level, None, NOTHING)
+}
+
+/// The same from a modern client that knows no other tasks than those of its era: a legacy server is not told that a call
+/// may become one.
+///
+/// # Errors
+/// As [`request`].
+pub fn request_modern(
+    frame: &[u8],
+    parts: &RequestParts,
+    wire: u64,
+    progress: bool,
+    revision: Revision,
+    level: Option<Level>,
+) -> Result<Pieces, TooManyPieces> {
+    let without = if revision.era() == Era::Legacy { TASK } else { NOTHING };
+    rewritten(frame, parts, wire, progress, revision, level, None, without)
 }
 
 /// The same for a legacy server, without the answers to what it wanted first: it has been told in its own way.
@@ -234,10 +270,11 @@ pub fn request_after_visits(
     progress: bool,
     revision: Revision,
 ) -> Result<Pieces, TooManyPieces> {
-    rewritten(frame, parts, wire, progress, revision, None, None, true)
+    rewritten(frame, parts, wire, progress, revision, None, None, TASK_AND_ANSWERS)
 }
 
-/// The same for a legacy client: a modern server is told with it what the client said in its `initialize`.
+/// The same for a legacy client: a modern server is told with it what the client said in its `initialize`, and not that a
+/// call may become a task of the client's era.
 ///
 /// # Errors
 /// As [`request`].
@@ -250,9 +287,20 @@ pub fn request_legacy(
     level: Option<Level>,
     client: &LegacyClient,
 ) -> Result<Pieces, TooManyPieces> {
-    let client = Some(client).filter(|_| revision.era() == Era::Modern);
-    rewritten(frame, parts, wire, progress, revision, level, client, false)
+    let (client, without) = match revision.era() {
+        Era::Modern => (Some(client), TASK),
+        Era::Legacy => (None, NOTHING),
+    };
+    rewritten(frame, parts, wire, progress, revision, level, client, without)
 }
+
+/// Members of the parameters that do not go on.
+type Without = &'static [&'static str];
+const NOTHING: Without = &[];
+/// By `task` a client of 2025-11-25 says that the call is to become one. A receiver that has no such tasks ignores it
+/// (2025-11-25, basic/utilities/tasks, Task Support and Handling; the extension, Backward Compatibility).
+const TASK: Without = &["task"];
+const TASK_AND_ANSWERS: Without = &["task", "inputResponses"];
 
 #[expect(clippy::too_many_arguments, reason = "what is said above, used once")]
 fn rewritten(
@@ -263,16 +311,15 @@ fn rewritten(
     revision: Revision,
     level: Option<Level>,
     client: Option<&LegacyClient>,
-    after_visits: bool,
+    without: Without,
 ) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
     cut.replace(parts.id, pieces([Piece::Number(wire)])?)?;
-    if after_visits
-        && let Some(params) = parts.params
-        && let Some(gone) = refusal::member_range(frame, params, "inputResponses")
-    {
-        cut.replace(gone, Pieces::default())?;
-    }
+    let is_call = json::str_eq(parts.method.of(frame), Method::ToolsCall.name());
+    let goes = |key: Span| {
+        without.iter().any(|name| (*name != "task" || is_call) && json::str_eq(key.of(frame), name))
+    };
+    let removes = is_call && !without.is_empty() || without.len() > 1;
     let token = progress.then_some(wire);
     if parts.meta.is_some() || progress || client.is_some() {
         let meta = request_meta(frame, parts.meta, token, revision.era(), level, client)?;
@@ -281,7 +328,8 @@ fn rewritten(
             (None, Some(params)) => {
                 let mut by = pieces([Piece::Fixed(br#""_meta":"#)])?;
                 by.extend(&meta)?;
-                if json::members(frame, params).next().is_some() {
+                let left = |member: json::Member| !(removes && goes(member.key));
+                if json::members(frame, params).any(left) {
                     by.push(Piece::Fixed(b","))?;
                 }
                 cut.replace(Span::new(params.start() + 1, params.start() + 1), by)?;
@@ -295,6 +343,11 @@ fn rewritten(
                 cut.replace(Span::new(close, close), by)?;
             }
         }
+    }
+    if let Some(params) = parts.params
+        && removes
+    {
+        cut.remove(params, goes)?;
     }
     cut.pieces()
 }

@@ -251,7 +251,7 @@ impl Adapter {
                 self.front.close();
                 self.server.put(now, Input::Close);
             }
-            Inbound::Cancel { request } => {
+            Inbound::Cancel { request, .. } => {
                 let same = |pending: &Pending| pending.parts.id.of(pending.frame.get()) == request.of(line);
                 let chosen = self.desk.pending.iter().flatten().find(|pending| same(pending));
                 if let Some(key) = chosen.map(|pending| pending.key) {

@@ -311,7 +311,8 @@ fn listeners(bytes: &[u8]) {
     let names = filter.map_or(0, |filter| filter.uris(bytes).count());
     if let Ok(listener) = server.attach(lists) {
         if let Ok(uri) = server.want(listener, None) {
-            server.handle_updated(None, uri);
+            board::checksum(u64::from(server.handle_updated(None, uri)));
+            board::checksum(u64::from(server.want_task(listener, Some(uri)).is_ok()));
             server.handle_honoured(names as u64, uri);
         }
         board::checksum(u64::from(server.listen(at, listener, names > 0).is_ok()));
@@ -353,7 +354,8 @@ fn listeners(bytes: &[u8]) {
             }
             if let Ok(uri) = uri {
                 relay.handle_honoured(wire, uri);
-                relay.handle_updated(Some(wire), uri);
+                board::checksum(u64::from(relay.handle_updated(Some(wire), uri)));
+                board::checksum(u64::from(relay.want_task(listener, Some(uri)).is_ok()));
             }
             relay.handle_acknowledged(at, wire);
             relay.handle_list_changed(relay::wire::subscription(bytes, Some(whole)), relay::List::Tools);
@@ -401,13 +403,14 @@ fn announced(bytes: &[u8]) {
     let lists = relay::Lists::NONE.with(relay::List::Prompts);
     let uri = core::str::from_utf8(bytes).unwrap_or("x");
     let us = Identity { name: "gates", version: "0" };
-    for write in 0..6 {
+    for write in 0..7 {
         let mut w = Writer::new(&mut buffer);
         match write {
             0 => relay::wire::subscribe(&mut w, 1, uri, bytes.len() > 9),
-            1 => relay::wire::listen(&mut w, 1, Revision::LATEST_MODERN, us, lists, [uri].into_iter()),
-            2 => relay::wire::acknowledged(&mut w, bytes, lists, [uri].into_iter()),
+            1 => relay::wire::listen(&mut w, 1, Revision::LATEST_MODERN, us, lists, [uri].into_iter(), [uri].into_iter()),
+            2 => relay::wire::acknowledged(&mut w, bytes, lists, [uri].into_iter(), [uri].into_iter()),
             3 => relay::wire::updated(&mut w, bytes, uri),
+            5 => relay::wire::task(&mut w, bytes, bytes, Span::new(0, bytes.len())),
             4 => relay::wire::list_changed(&mut w, bytes, relay::List::Resources),
             _ => relay::wire::ended(&mut w, bytes),
         }

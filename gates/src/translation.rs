@@ -53,6 +53,7 @@ fn request(bytes: &[u8], parts: &RequestParts) {
         for pieces in [
             splice::request_legacy(bytes, parts, 7, true, revision, None, &client),
             splice::request_after_visits(bytes, parts, 7, true, revision),
+            splice::request_modern(bytes, parts, 7, true, revision, None),
         ] {
             let pieces = pieces.unwrap_or_default();
             board::checksum(pieces.write(bytes, bytes, &mut [0; MESSAGE]).map_or(0, <[u8]>::len) as u64);

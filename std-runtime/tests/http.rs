@@ -5,6 +5,7 @@
 mod bridge;
 
 mod http {
+    mod bytes;
     mod gate;
     mod hostile;
     mod legacy;

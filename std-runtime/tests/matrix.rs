@@ -22,6 +22,17 @@ macro_rules! in_both_eras {
     };
 }
 
+/// Makes a test of each row in each era, with a server that is a process and with one behind a URL.
+macro_rules! by_process_and_url {
+    ($($row:ident)+) => { over_both_transports! {
+        legacy: Peer::Process(drowse_core::era::Era::Legacy);
+        modern: Peer::Process(drowse_core::era::Era::Modern);
+        http_session: Peer::Session;
+        http_modern: Peer::Modern;
+        = { $($row)+ }
+    } };
+}
+
 /// Makes a test of each row for each kind of server: a process of either era, and four behind a URL; or, of rows that
 /// need some time to let a server go, for those that take it.
 macro_rules! over_both_transports {

@@ -65,9 +65,7 @@ pub(super) fn read(
         Message::Notification { method, params, .. } => {
             let param = |name| params.and_then(|params| json::member(frame, params, name));
             match Notification::from_json(method.of(frame)) {
-                Notification::Cancelled => {
-                    cancelled(frame, params).map_or(Inbound::Ignore, |request| Inbound::Cancel { request })
-                }
+                Notification::Cancelled => cancelled(frame, params).unwrap_or(Inbound::Ignore),
                 Notification::Initialized if !*initialized => {
                     *initialized = true;
                     Inbound::Initialized

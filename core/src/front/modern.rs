@@ -4,6 +4,7 @@ use heapless::Vec;
 
 use super::{Inbound, Rejection, cancelled, legacy, object};
 use crate::activity::{self, Asker, Starts};
+use crate::capabilities::ClientCapabilities;
 use crate::envelope::Message;
 use crate::era::{Era, Revision};
 use crate::json;
@@ -23,13 +24,8 @@ pub(super) fn read(frame: &[u8], message: &Message, asker: Asker, default: Allow
             None => Inbound::Reject { id: Some(id), rejection: Rejection::UnknownMethod },
         },
         Message::Notification { method, params, .. } => {
-            if Notification::from_json(method.of(frame)) == Notification::Cancelled
-                && let Some(request) = cancelled(frame, params)
-            {
-                Inbound::Cancel { request }
-            } else {
-                Inbound::Ignore
-            }
+            let cancels = Notification::from_json(method.of(frame)) == Notification::Cancelled;
+            cancels.then(|| cancelled(frame, params)).flatten().unwrap_or(Inbound::Ignore)
         }
         // A client never sends responses (basic/transports/stdio, Sending Messages).
         Message::Response { .. } | Message::Error { .. } => Inbound::Ignore,
@@ -70,7 +66,11 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
         }
         Method::Listen => match Filter::read(frame, parts.params) {
             Some(filter) => {
-                let names = filter.uris(frame).next().is_some();
+                let tasks = filter.tasks(frame).next().is_some();
+                if tasks && !ClientCapabilities::of_request(frame, &parts).tasks {
+                    return reject(Rejection::UndeclaredTasks);
+                }
+                let names = tasks || filter.uris(frame).next().is_some();
                 let starts = rule(names).starts == Starts::Yes;
                 Inbound::Listen { id, filter, starts }
             }

@@ -58,7 +58,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         for index in 0..self.slots.count() {
             if let Some(topic) = self.slots.topic(index) {
                 let was_held = topic.standing == Standing::Held;
-                *topic = Topic { wants: topic.wants, stale: topic.stale || was_held, ..Topic::NEW };
+                let (wants, is_task) = (topic.wants, topic.is_task);
+                *topic = Topic { wants, is_task, stale: topic.stale || was_held, ..Topic::NEW };
             }
         }
     }
@@ -205,18 +206,19 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.changed |= self.singly || self.blame != Blame::Open || self.own.is_tried();
     }
 
-    /// A resource was updated. `wire`: the stream that says so.
-    pub fn handle_updated(&mut self, wire: Option<u64>, uri: Uri) {
-        let Some(older) = self.is_heard(wire) else { return };
+    /// A resource was updated, or a task. `wire`: the stream that says so. Whether it is news.
+    pub fn handle_updated(&mut self, wire: Option<u64>, uri: Uri) -> bool {
+        let Some(older) = self.is_heard(wire) else { return false };
         if self.slots.generation(uri.index) != uri.generation {
-            return;
+            return false;
         }
         let from = self.one_of_two(older);
-        let Some(topic) = self.slots.topic(uri.index) else { return };
+        let Some(topic) = self.slots.topic(uri.index) else { return false };
         if from.is_some_and(|older| is_repeated(&mut topic.ahead, older)) {
-            return;
+            return false;
         }
         self.tell_update(uri.index);
+        true
     }
 
     /// A list changed. `wire`: the stream that says so.
@@ -310,7 +312,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             let Content::Topic(topic) = self.slots.at(index) else { continue };
             let mut wanted = topic.wants > 0 && self.is_active(index);
             wanted &= !matches!(topic.standing, Standing::Refused(_));
-            if wanted && !self.offers.subscribe {
+            if wanted && !(if topic.is_task { self.offers.tasks } else { self.offers.subscribe }) {
                 self.refuse(index, Why::Unsupported);
                 wanted = false;
             }
@@ -510,7 +512,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     fn hold(&mut self, index: u16) {
         let Some(topic) = self.slots.topic(index) else { return };
         topic.standing = Standing::Held;
-        let stale = core::mem::take(&mut topic.stale);
+        // What a task came to meanwhile cannot be said without its server.
+        let stale = core::mem::take(&mut topic.stale) && !topic.is_task;
         self.each_want(index, |want, client| {
             if want.hearing == Hearing::Pending {
                 want.hearing = Hearing::Held;
@@ -550,6 +553,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     fn refuse_all(&mut self, index: u16, why: Why, which: Hearing) {
         let uri = self.slots.uri(index);
+        let is_task = self.is_task(index);
         let (mut refused, mut counted) = (0_u16, 0_u32);
         self.each_want(index, |want, client| {
             if want.hearing != which {
@@ -557,11 +561,12 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             }
             want.hearing = Hearing::Refused;
             want.due = false;
-            client.refused = client.refused.or(Some((why, uri)));
+            // It is left out of what a client is told, and is no error (the extension, Task Status Notifications).
+            client.refused = client.refused.or(Some((why, uri)).filter(|_| !is_task));
             let count = if which == Hearing::Held { &mut client.held } else { &mut client.pending };
             *count = count.saturating_sub(1);
             refused += 1;
-            counted += u32::from(matches!(client.stage, Stage::Asking | Stage::Live));
+            counted += u32::from(!is_task && matches!(client.stage, Stage::Asking | Stage::Live));
         });
         self.deferring = self.deferring.saturating_sub(counted);
         if let Some(topic) = self.slots.topic(index) {

@@ -25,7 +25,7 @@ impl Listener {
     }
 }
 
-/// The URI of a resource that somebody wants to hear of.
+/// The URI of a resource that somebody wants to hear of, or a task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Uri {
@@ -100,6 +100,8 @@ pub(super) struct Topic {
     pub(super) honoured: bool,
     /// While there are two streams: how many more updates came on the older one.
     pub(super) ahead: i16,
+    /// It is no URI but a task.
+    pub(super) is_task: bool,
 }
 
 impl Topic {
@@ -111,6 +113,7 @@ impl Topic {
         in_next: false,
         honoured: false,
         ahead: 0,
+        is_task: false,
     };
 }
 

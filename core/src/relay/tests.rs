@@ -53,6 +53,68 @@ fn each_hears_its_own_and_nothing_else() {
 }
 
 #[test]
+fn tasks_are_heard_of_where_there_are_such_and_keep_nothing_awake() {
+    for era in ERAS {
+        let mut world = World::up(era);
+        let both = world.listen(&[1, TASK], Lists::NONE);
+        let task = world.listen(&[TASK], Lists::NONE);
+        world.settle();
+        let modern = era == Era::Modern;
+        assert_eq!(world.announced(), if modern { [1, TASK].into() } else { [1].into() });
+        assert_eq!(
+            (world.told(both), world.told(task)),
+            (vec![Told::Acknowledged], vec![Told::Acknowledged])
+        );
+        assert_eq!(world.clients[task].uris, if modern { [TASK].into() } else { [].into() });
+        assert!(world.relay.defers());
+        world.leave(both);
+        world.settle();
+        assert!(!world.relay.defers());
+        world.touch(TASK);
+        world.settle();
+        let updated = if modern { vec![Told::Updated(TASK)] } else { Vec::new() };
+        assert_eq!(world.told(task), updated);
+        // Of another server nothing can be said of it before that says something.
+        world.lose();
+        world.start();
+        world.settle();
+        assert_eq!(world.told(task), []);
+        world.touch(TASK);
+        world.settle();
+        assert_eq!(world.told(task), updated);
+        world.leave(task);
+        world.settle();
+        assert_eq!((world.announced(), world.relay.used()), ([].into(), 0), "{era:?}");
+    }
+}
+
+#[test]
+fn tasks_that_are_not_to_be_had_are_left_out_and_are_no_error() {
+    for refused in [None, Some(-32602), Some(-32603)] {
+        let mut world = World::up(Era::Modern);
+        let tasks = refused.is_some();
+        world.relay.handle_offers(Offers { lists: Lists::ALL, subscribe: true, tasks });
+        if let Some(code) = refused {
+            world.refuses.insert(TASK, code);
+        }
+        let alone = world.listen(&[TASK], Lists::NONE);
+        let one = world.listen(&[1, TASK], Lists::NONE.with(List::Tools));
+        world.settle();
+        assert_eq!(
+            (world.told(alone), world.told(one)),
+            (vec![Told::Acknowledged], vec![Told::Acknowledged])
+        );
+        assert_eq!((world.clients[alone].uris.len(), &world.clients[one].uris), (0, &[1].into()));
+        assert_eq!(world.announced(), [1].into());
+        world.leave(one);
+        assert!(!world.relay.defers());
+        world.leave(alone);
+        world.settle();
+        assert_eq!(world.relay.used(), 0, "{refused:?}");
+    }
+}
+
+#[test]
 fn a_legacy_server_is_asked_once_for_each_uri() {
     let mut world = World::up(Era::Legacy);
     let clients: Vec<usize> = (0..3).map(|_| world.listen(&[1], Lists::NONE)).collect();
@@ -230,7 +292,7 @@ fn what_an_acknowledgement_leaves_out() {
 fn a_server_that_announces_nothing() {
     for era in ERAS {
         let mut world = World::new(era, false);
-        world.relay.handle_offers(Offers { lists: Lists::NONE, subscribe: false });
+        world.relay.handle_offers(Offers { lists: Lists::NONE, subscribe: false, tasks: false });
         world.start();
         let one = world.listen(&[1], Lists::ALL);
         world.settle();

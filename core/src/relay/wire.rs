@@ -1,7 +1,7 @@
 //! The messages of subscriptions: what is read of them, and what drowse writes.
 
 use super::{Lists, Offers};
-use crate::capabilities::ClientCapabilities;
+use crate::capabilities::{self, ClientCapabilities};
 use crate::envelope;
 use crate::era::Revision;
 use crate::json;
@@ -12,6 +12,8 @@ use crate::span::Span;
 pub const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// The first message of a subscription.
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// The key of the tasks in a filter.
+const TASKS: &str = "taskIds";
 /// A resource was updated.
 pub const UPDATED: &str = "notifications/resources/updated";
 
@@ -74,6 +76,8 @@ pub struct Filter {
     pub lists: Lists,
     /// The URIs that are named: an array of strings, or nothing.
     pub uris: Option<Span>,
+    /// The tasks that are named, in the same way.
+    pub tasks: Option<Span>,
 }
 
 impl Filter {
@@ -92,20 +96,28 @@ impl Filter {
                 Some(_) => return None,
             }
         }
-        let uris =
-            json::member(frame, filter, "resourceSubscriptions").filter(|uris| uris.of(frame) != b"null");
-        if let Some(uris) = uris
-            && !(json::is_array(uris.of(frame))
-                && json::elements(frame, uris).all(|uri| json::is_string(uri.of(frame))))
-        {
-            return None;
+        let mut named = [None; 2];
+        for (names, key) in named.iter_mut().zip(["resourceSubscriptions", TASKS]) {
+            *names = json::member(frame, filter, key).filter(|names| names.of(frame) != b"null");
+            if let Some(names) = *names
+                && !(json::is_array(names.of(frame))
+                    && json::elements(frame, names).all(|name| json::is_string(name.of(frame))))
+            {
+                return None;
+            }
         }
-        Some(Self { lists, uris })
+        let [uris, tasks] = named;
+        Some(Self { lists, uris, tasks })
     }
 
     /// The URIs, as JSON strings.
     pub fn uris<'f>(&self, frame: &'f [u8]) -> impl Iterator<Item = &'f [u8]> {
-        self.uris.into_iter().flat_map(move |uris| json::elements(frame, uris)).map(|uri| uri.of(frame))
+        strings(frame, self.uris)
+    }
+
+    /// The ids of the tasks, as JSON strings.
+    pub fn tasks<'f>(&self, frame: &'f [u8]) -> impl Iterator<Item = &'f [u8]> {
+        strings(frame, self.tasks)
     }
 }
 
@@ -120,8 +132,14 @@ impl Offers {
                 .is_some_and(|value| value.of(frame) == b"true")
         };
         let lists = List::ALL.into_iter().filter(|list| says(list.capability(), "listChanged"));
-        Self { lists: lists.fold(Lists::NONE, Lists::with), subscribe: says("resources", "subscribe") }
+        let tasks = json::member(frame, described, "capabilities")
+            .is_some_and(|capabilities| capabilities::has_tasks(frame, capabilities));
+        Self { lists: lists.fold(Lists::NONE, Lists::with), subscribe: says("resources", "subscribe"), tasks }
     }
+}
+
+fn strings(frame: &[u8], array: Option<Span>) -> impl Iterator<Item = &[u8]> {
+    array.into_iter().flat_map(move |array| json::elements(frame, array)).map(|one| one.of(frame))
 }
 
 /// The subscription that a notification of the server belongs to, if it is one of ours.
@@ -156,22 +174,31 @@ pub fn listen<'u>(
     identity: Identity,
     lists: Lists,
     uris: impl Iterator<Item = &'u str>,
+    tasks: impl Iterator<Item = &'u str>,
 ) {
+    let mut tasks = tasks.peekable();
     w.raw(br#"{"jsonrpc":"2.0","id":"#);
     w.number(wire);
     w.raw(br#","method":"subscriptions/listen","params":{"_meta":"#);
-    // Nothing is asked on that stream.
-    message::request_meta(w, revision, identity, ClientCapabilities::default());
+    // Nothing is asked on that stream, and only who has the extension may name tasks.
+    let capabilities = ClientCapabilities { tasks: tasks.peek().is_some(), ..ClientCapabilities::default() };
+    message::request_meta(w, revision, identity, capabilities);
     w.raw(br#","notifications":"#);
-    filter(w, lists, uris);
+    filter(w, lists, uris, tasks);
     w.raw(b"}}");
 }
 
 /// Writes the first message of a client's subscription. `id`: its request's, raw.
-pub fn acknowledged<'u>(w: &mut Writer<'_>, id: &[u8], lists: Lists, uris: impl Iterator<Item = &'u str>) {
+pub fn acknowledged<'u>(
+    w: &mut Writer<'_>,
+    id: &[u8],
+    lists: Lists,
+    uris: impl Iterator<Item = &'u str>,
+    tasks: impl Iterator<Item = &'u str>,
+) {
     notification(w, ACKNOWLEDGED, id);
     w.raw(br#","notifications":"#);
-    filter(w, lists, uris);
+    filter(w, lists, uris, tasks);
     w.raw(b"}}");
 }
 
@@ -181,6 +208,28 @@ pub fn updated(w: &mut Writer<'_>, id: &[u8], uri: &str) {
     w.raw(br#","uri":"#);
     w.string(uri);
     w.raw(b"}}");
+}
+
+/// Writes the status of a task, as the server said it (`params`, an object), to a client that listens.
+pub fn task(w: &mut Writer<'_>, id: &[u8], frame: &[u8], params: Span) {
+    w.raw(br#"{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"#);
+    w.string(META_SUBSCRIPTION);
+    w.raw(b":");
+    w.raw(if envelope::is_id(id) { id } else { b"0" });
+    let meta = json::member(frame, params, "_meta").filter(|meta| json::is_object(meta.of(frame)));
+    let others = meta.into_iter().flat_map(|meta| json::members(frame, meta));
+    members(w, frame, others, META_SUBSCRIPTION);
+    w.raw(b"}");
+    members(w, frame, json::members(frame, params), "_meta");
+    w.raw(b"}}");
+}
+
+/// Members, each with a comma before it, but for that one.
+fn members(w: &mut Writer<'_>, frame: &[u8], all: impl Iterator<Item = json::Member>, but: &str) {
+    for member in all.filter(|member| !json::str_eq(member.key.of(frame), but)) {
+        w.raw(b",");
+        w.raw(Span::new(member.key.start(), member.value.end()).of(frame));
+    }
 }
 
 /// Writes that a list changed.
@@ -228,7 +277,12 @@ fn meta(w: &mut Writer<'_>, id: &[u8]) {
     w.raw(b"}");
 }
 
-fn filter<'u>(w: &mut Writer<'_>, lists: Lists, uris: impl Iterator<Item = &'u str>) {
+fn filter<'u>(
+    w: &mut Writer<'_>,
+    lists: Lists,
+    uris: impl Iterator<Item = &'u str>,
+    tasks: impl Iterator<Item = &'u str>,
+) {
     w.raw(b"{");
     let mut comma: &[u8] = b"";
     for list in List::ALL.into_iter().filter(|list| lists.has(*list)) {
@@ -237,18 +291,35 @@ fn filter<'u>(w: &mut Writer<'_>, lists: Lists, uris: impl Iterator<Item = &'u s
         w.raw(b":true");
         comma = b",";
     }
+    comma = strings_of(w, comma, "resourceSubscriptions", uris);
+    strings_of(w, comma, TASKS, tasks);
+    w.raw(b"}");
+}
+
+/// Writes a member, if there is anything in it; what separates the next one from it.
+fn strings_of<'u>(
+    w: &mut Writer<'_>,
+    comma: &'static [u8],
+    key: &str,
+    all: impl Iterator<Item = &'u str>,
+) -> &'static [u8] {
     let mut any = false;
-    for uri in uris {
+    for one in all {
         if any {
             w.raw(b",");
         } else {
             w.raw(comma);
-            w.raw(br#""resourceSubscriptions":["#);
+            w.string(key);
+            w.raw(b":[");
         }
-        w.string(uri);
+        w.string(one);
         any = true;
     }
-    w.raw(if any { b"]}" } else { b"}" });
+    if !any {
+        return comma;
+    }
+    w.raw(b"]");
+    b","
 }
 
 #[cfg(test)]
@@ -273,13 +344,13 @@ mod tests {
     fn what_clients_are_told_has_their_own_id() {
         for (raw, id) in [(&b"\"listen:0\""[..], json!("listen:0")), (b"0", json!(0))] {
             let lists = Lists::NONE.with(List::Tools).with(List::Resources);
-            let ack = written(|w| acknowledged(w, raw, lists, ["a\"b", "c"].into_iter()));
+            let ack = written(|w| acknowledged(w, raw, lists, ["a\"b", "c"].into_iter(), ["t"].into_iter()));
             assert_eq!(
                 ack,
                 json!({"jsonrpc": "2.0", "method": ACKNOWLEDGED, "params": {
                     "_meta": {META_SUBSCRIPTION: id},
                     "notifications": {"toolsListChanged": true, "resourcesListChanged": true,
-                        "resourceSubscriptions": ["a\"b", "c"]},
+                        "resourceSubscriptions": ["a\"b", "c"], "taskIds": ["t"]},
                 }})
             );
             let update = written(|w| updated(w, raw, "file:///x"));
@@ -291,8 +362,31 @@ mod tests {
             assert_eq!(end["id"], id);
             assert_eq!(end["result"]["_meta"][META_SUBSCRIPTION], id);
         }
-        let nothing = written(|w| acknowledged(w, b"1", Lists::NONE, core::iter::empty()));
+        let nothing = written(|w| acknowledged(w, b"1", Lists::NONE, [].into_iter(), [].into_iter()));
         assert_eq!(nothing["params"]["notifications"], json!({}));
+    }
+
+    #[test]
+    fn the_status_of_a_task_goes_on_as_it_stands_under_the_clients_id() {
+        for (params, told) in [
+            (r#"{"taskId":"t"}"#, r#""taskId":"t""#),
+            (
+                r#"{"taskId" : "\u0074","_meta":{"io.modelcontextprotocol/subscription\u0049d":7},"result":{"n":1.0}}"#,
+                r#""taskId" : "\u0074","result":{"n":1.0}"#,
+            ),
+            (r#"{"_meta":1,"taskId":"t"}"#, r#""taskId":"t""#),
+        ] {
+            let frame =
+                [r#"{"jsonrpc":"2.0","method":"notifications/tasks","params":"#, params, "}"].concat();
+            let span = Span::new(frame.len() - 1 - params.len(), frame.len() - 1);
+            let mut buffer = [0; 512];
+            let mut w = Writer::new(&mut buffer);
+            task(&mut w, b"\"l\"", frame.as_bytes(), span);
+            let expected = std::format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"_meta":{{"{META_SUBSCRIPTION}":"l"}},{told}}}}}"#
+            );
+            assert_eq!(w.finish().unwrap(), expected.as_bytes());
+        }
     }
 
     #[test]
@@ -303,10 +397,17 @@ mod tests {
         );
         let us = Identity { name: "drowse", version: "0" };
         let uris = ["u"].into_iter();
-        let ask = written(|w| listen(w, 9, Revision::LATEST_MODERN, us, Lists::NONE, uris));
+        let ask = written(|w| listen(w, 9, Revision::LATEST_MODERN, us, Lists::NONE, uris, [].into_iter()));
         assert_eq!(ask["params"]["notifications"], json!({"resourceSubscriptions": ["u"]}));
         assert_eq!(ask["params"]["_meta"][message::META_PROTOCOL_VERSION], "2026-07-28");
         assert_eq!(ask["params"]["_meta"][message::META_CLIENT_CAPABILITIES], json!({}));
+        let tasks = ["t\""].into_iter();
+        let ask = written(|w| listen(w, 9, Revision::LATEST_MODERN, us, Lists::NONE, [].into_iter(), tasks));
+        assert_eq!(ask["params"]["notifications"], json!({"taskIds": ["t\""]}));
+        assert_eq!(
+            ask["params"]["_meta"][message::META_CLIENT_CAPABILITIES],
+            json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
+        );
     }
 
     #[test]
@@ -328,6 +429,8 @@ mod tests {
             r#"{"notifications":{"toolsListChanged":1}}"#,
             r#"{"notifications":{"resourceSubscriptions":"a"}}"#,
             r#"{"notifications":{"resourceSubscriptions":[1]}}"#,
+            r#"{"notifications":{"taskIds":["a",1]}}"#,
+            r#"{"notifications":{"taskIds":true}}"#,
         ] {
             assert_eq!(read(bad), None, "{bad}");
         }
@@ -339,9 +442,11 @@ mod tests {
         let all = read(
             r#"{"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":false}}}"#,
         );
-        assert_eq!(all, Offers { lists: Lists::NONE.with(List::Tools), subscribe: true });
+        assert_eq!(all, Offers { lists: Lists::NONE.with(List::Tools), subscribe: true, tasks: false });
+        let tasks = read(r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#);
+        assert_eq!(tasks, Offers { lists: Lists::NONE, subscribe: false, tasks: true });
         for none in ["{}", r#"{"capabilities":{"resources":{}}}"#, r#"{"capabilities":1}"#] {
-            assert_eq!(read(none), Offers { lists: Lists::NONE, subscribe: false }, "{none}");
+            assert_eq!(read(none), Offers { lists: Lists::NONE, subscribe: false, tasks: false }, "{none}");
         }
     }
 }

@@ -36,6 +36,14 @@ where
         self.relay.want(listener, known)
     }
 
+    /// It listens to the status of that task, whose id has a key already if somebody does.
+    ///
+    /// # Errors
+    /// If there is no room; nothing changed.
+    pub fn want_task(&mut self, listener: Listener, known: Option<Uri>) -> Result<Uri, Full> {
+        self.relay.want_task(listener, known)
+    }
+
     /// It said all. Who wants updates of resources wakes the server, and keeps it awake; who only wants to know of
     /// changed lists does neither.
     ///
@@ -66,9 +74,9 @@ where
         self.relay.set_hears(listener, hears);
     }
 
-    /// The resource of an [`Outcome::Updated`].
-    pub fn handle_updated(&mut self, wire: Option<u64>, uri: Uri) {
-        self.relay.handle_updated(wire, uri);
+    /// The resource of an [`Outcome::Updated`], or a task that a notification tells of. Whether it is news.
+    pub fn handle_updated(&mut self, wire: Option<u64>, uri: Uri) -> bool {
+        self.relay.handle_updated(wire, uri)
     }
 
     /// A resource that an [`Outcome::Acknowledged`] names.

@@ -266,7 +266,7 @@ fn a_stream_over_http_that_breaks_is_opened_again() {
 fn nobody_can_listen_without_storage() {
     let mut server = Server::new(Config::default(), [Slot::EMPTY; 1], 0, CrashLog::new());
     assert_eq!(server.attach(Lists::ALL), Err(Full));
-    let filter = Filter { lists: Lists::ALL, uris: None };
+    let filter = Filter { lists: Lists::ALL, uris: None, tasks: None };
     assert_eq!(filter.uris(b"").count(), 0);
 }
 

@@ -143,3 +143,44 @@ fn not_found_has_its_old_code_where_a_resource_was_read() {
         assert_eq!(code(method, Revision::V2025_11_25), -32602);
     }
 }
+
+/// Whatever stands beside it, what is left is an object, and nothing else is touched.
+#[test]
+fn a_call_that_may_become_a_task_is_one_like_any_other_to_the_other_era() {
+    let told = r#""_meta":{"progressToken":77}"#;
+    let line = |method: &str, params: &str| {
+        std::format!(r#"{{"jsonrpc":"2.0","id":77,"method":"{method}","params":{{{params}}}}}"#)
+    };
+    let again = |text: &str, answers: bool| {
+        let frame = text.as_bytes();
+        let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
+        let revision = Revision::V2025_11_25;
+        let out = match answers {
+            true => request_after_visits(frame, &parts, 77, true, revision),
+            false => request_modern(frame, &parts, 77, true, revision, None),
+        };
+        let mut buffer = [0; 512];
+        std::string::String::from_utf8(out.unwrap().write(frame, b"", &mut buffer).unwrap().to_vec()).unwrap()
+    };
+    for (params, left) in [
+        (r#""task":{"ttl":1}"#, ""),
+        (r#""t\u0061sk":{}, "name":"t""#, r#","name":"t""#),
+        (r#""name":"t","task":null"#, r#","name":"t""#),
+        (r#""name":"t" , "task":{} , "arguments":{"task":1}"#, r#","name":"t" , "arguments":{"task":1}"#),
+        (r#""task":{},"task":{},"a":1,"task":2"#, r#","a":1"#),
+    ] {
+        assert_eq!(again(&line("tools/call", params), false), line("tools/call", &[told, left].concat()));
+        let with_answers = [params, r#","inputResponses":{}"#].concat();
+        let left_there = [told, left].concat();
+        assert_eq!(again(&line("tools/call", &with_answers), true), line("tools/call", &left_there));
+        let first = [r#""inputResponses":{"task":1},"#, params].concat();
+        assert_eq!(again(&line("tools/call", &first), true), line("tools/call", &left_there));
+        // Of another request it is a member like any other.
+        let kept = [told, ",", params].concat();
+        assert_eq!(again(&line("prompts/get", params), false), line("prompts/get", &kept));
+    }
+    let old = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"task":{}}}"#;
+    let none = ClientCapabilities::default();
+    assert!(carried(old, Revision::V2026_07_28, None, none)["params"].get("task").is_none());
+    assert_eq!(carried(old, Revision::V2025_11_25, None, none)["params"]["task"], json!({}));
+}

@@ -423,8 +423,10 @@ impl World {
         let mut write = |at, message| self.agenda.push((at, generation, Event::Write(message)));
         let now = self.now;
         let started = self.server.revision().is_some();
-        let offers =
-            if self.gathers { json!({"tools": {"listChanged": true}, "prompts": {}}) } else { json!({}) };
+        let offers = match self.gathers {
+            true => json!({"tools": {"listChanged": true}, "prompts": {}, "logging": {}}),
+            false => json!({"logging": {}}),
+        };
         if behaviour.mute || behaviour.mute_after_start && started {
             return;
         }
@@ -580,7 +582,15 @@ impl World {
                     let revision = self.server.revision().expect("it is ready");
                     let mut buffer = [0; 1024];
                     let mut w = Writer::new(&mut buffer);
-                    relay::wire::listen(&mut w, wire, revision, IDENTITY, lists, core::iter::empty());
+                    relay::wire::listen(
+                        &mut w,
+                        wire,
+                        revision,
+                        IDENTITY,
+                        lists,
+                        [].into_iter(),
+                        [].into_iter(),
+                    );
                     let bytes = w.finish().expect("it fits").to_vec();
                     self.write(&bytes);
                 }

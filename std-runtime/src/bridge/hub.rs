@@ -250,6 +250,8 @@ struct Payload {
     rounds: u16,
     /// It may run twice.
     repeatable: bool,
+    /// Why its caller cancelled it, a JSON string, if it said that.
+    reason: Option<Box<[u8]>>,
 }
 
 impl Payload {
@@ -279,6 +281,7 @@ impl Payload {
             client: None,
             rounds: 0,
             repeatable: false,
+            reason: None,
         }
     }
 
@@ -598,6 +601,8 @@ impl Hub {
                     if let Ok(bytes) =
                         message::own_with(own, IDENTITY, inner.questions.capabilities, &mut buffer)
                     {
+                        let because = inner.cancelled_because(own);
+                        let bytes = because.as_deref().unwrap_or(bytes);
                         if inner.remote.is_some() {
                             self.post_own(inner, own, bytes);
                         } else {

@@ -204,6 +204,9 @@ impl Stage {
     #[allow(dead_code, reason = "each test crate uses a part of it")]
     pub(crate) fn proxy(&self, mut config: Config) -> Hub {
         config.lifecycle.resident = true;
+        if self.script().peer.is_remote() {
+            config.transport = Transport::Http;
+        }
         let config = HubConfig {
             server: config,
             slots: 16,
@@ -406,6 +409,33 @@ impl Stage {
             self.0.site.says(&line);
         } else {
             self.process().write(line);
+        }
+    }
+
+    /// What the server announces updates of.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn announced(&self) -> Vec<String> {
+        match self.script().peer.is_remote() {
+            true => self.0.site.subscriptions(),
+            false => self.process().subscriptions(),
+        }
+    }
+
+    /// A resource of the server is updated.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn update(&self, uri: &str) {
+        match self.script().peer.is_remote() {
+            true => self.0.site.update(uri),
+            false => self.process().update(uri),
+        }
+    }
+
+    /// The server announces that its list of tools changed.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn tools_changed(&self) {
+        match self.script().peer.is_remote() {
+            true => self.0.site.change_tools(self.script().peer.era()),
+            false => self.process().change_tools(),
         }
     }
 

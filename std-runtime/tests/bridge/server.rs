@@ -223,7 +223,7 @@ impl Process {
 
     /// Announces that the list of tools changed.
     pub(crate) fn change_tools(&self) {
-        if self.initialized.get() {
+        if self.initialized.get() && self.streams.borrow().is_empty() {
             self.announce("notifications/tools/list_changed", json!({}));
         }
         for (id, filter) in &*self.streams.borrow() {
@@ -239,6 +239,11 @@ impl Process {
             let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: id}});
             self.write(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
         }
+    }
+
+    /// Has never heard of any.
+    pub(super) fn forget_subscriptions(&self) {
+        self.subscribed.borrow_mut().clear();
     }
 
     /// What it announces: each URI as often as it would be said.
@@ -358,8 +363,12 @@ pub(super) fn request(
     } else if script.announces_nothing {
         json!({"tools": {}, "resources": {}})
     } else {
-        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}})
+        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {}})
     };
+    let mut capabilities = capabilities;
+    if script.peer.era() == Era::Modern && !script.announces_nothing && !script.has_no_lists {
+        capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    }
     let ready = !stage.outcomes().is_empty();
     match (script.peer.era(), method) {
         (Era::Legacy, "ping") | (Era::Modern, "server/discover") if script.ignores_keepalive && ready => None,

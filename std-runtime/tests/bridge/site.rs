@@ -147,6 +147,8 @@ pub(crate) struct Site {
     stream: RefCell<Option<Rc<Respond>>>,
     /// Each request of a tool that runs is like a process that answers one request.
     running: RefCell<Vec<(Value, Rc<Process>)>>,
+    /// What sessions subscribed to.
+    subscriber: Rc<Process>,
 }
 
 impl Site {
@@ -160,6 +162,7 @@ impl Site {
             last_session: Cell::default(),
             stream: RefCell::default(),
             running: RefCell::default(),
+            subscriber: Process::of_request(),
         })
     }
 
@@ -178,13 +181,22 @@ impl Site {
         self.taken.borrow_mut().push((what, Box::new(handler)));
     }
 
-    /// The server forgets its sessions. Streams stay as they are.
+    /// The server forgets its sessions and what they subscribed to. Streams stay as they are, but for modern ones of
+    /// announcements, which end.
     pub(crate) fn forget(&self) {
         self.sessions.borrow_mut().clear();
+        self.subscriber.forget_subscriptions();
+        self.running.borrow().iter().for_each(|(_, process)| process.end_streams());
     }
 
     pub(crate) fn sessions(&self) -> Vec<String> {
         self.sessions.borrow().clone()
+    }
+
+    /// Ends every exchange that is under way, unanswered.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn end_exchanges(&self) {
+        self.running.borrow().iter().for_each(|(_, process)| process.close_output());
     }
 
     /// Ends the stream that belongs to no request.
@@ -205,6 +217,34 @@ impl Site {
         let running = self.running.borrow();
         let found = running.iter().rev().find(|(of, _)| id.is_none_or(|id| id == of));
         found.inspect(|(_, process)| process.write(line.to_owned())).is_some()
+    }
+
+    /// What it announces, as a process would.
+    pub(super) fn subscriptions(&self) -> Vec<String> {
+        let mut all = self.subscriber.subscriptions();
+        all.extend(self.running.borrow().iter().flat_map(|(_, process)| process.subscriptions()));
+        all.sort();
+        all
+    }
+
+    /// Announces an update to whoever subscribed, and to nobody else.
+    pub(super) fn update(&self, uri: &str) {
+        if self.subscriber.subscriptions().iter().any(|known| known == uri) {
+            let method = "notifications/resources/updated";
+            self.says(&json!({"jsonrpc": "2.0", "method": method, "params": {"uri": uri}}).to_string());
+        }
+        self.running.borrow().iter().for_each(|(_, process)| process.update(uri));
+    }
+
+    /// Announces that the list of tools changed.
+    pub(super) fn change_tools(&self, era: Era) {
+        if era == Era::Legacy {
+            let method = "notifications/tools/list_changed";
+            return self.says(&json!({"jsonrpc": "2.0", "method": method}).to_string());
+        }
+        for (_, process) in self.running.borrow().iter().filter(|(_, process)| process.open_streams() > 0) {
+            process.change_tools();
+        }
     }
 
     fn reply(self: &Rc<Self>, stage: &Stage, seen: Seen, mut respond: Respond) {
@@ -267,7 +307,10 @@ impl Site {
             }
             return respond.whole(202, &[], "");
         };
-        let process = Process::of_request();
+        let process = match method {
+            "resources/subscribe" | "resources/unsubscribe" => Rc::clone(&self.subscriber),
+            _ => Process::of_request(),
+        };
         let (sender, mut lines) = mpsc::unbounded_channel::<String>();
         process.writes_to(sender);
         let by_hand = stage.is_by_hand();
@@ -405,7 +448,8 @@ fn check_metadata(peer: Peer, seen: &Seen) {
         }
         (_, "initialize") => assert_eq!(version, None, "nothing is agreed on"),
         (Era::Modern, what) => {
-            assert_eq!((version, seen.header("mcp-method")), (Some("2026-07-28"), Some(what)));
+            let method = seen.header("mcp-method");
+            assert_eq!((version, method), (Some("2026-07-28"), Some(what)), "{:?}", seen.message);
             assert_eq!(modern_request, Some(&json!("2026-07-28")));
             assert_eq!(seen.header("mcp-session-id"), None);
             assert_eq!(seen.verb, "POST", "a modern server takes nothing else");

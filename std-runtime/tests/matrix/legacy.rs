@@ -9,9 +9,9 @@ use drowse_runtime::bridge::Hub;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bridge::{Caller, Event, Script, Stage, failure, play, sleepy};
+use crate::bridge::{Caller, Event, Peer, Script, Stage, failure, play, sleepy};
 
-in_both_eras! {
+by_process_and_url! {
     the_handshake_starts_nothing_and_agrees_on_a_version
     the_socket_serves_them_after_its_hello
     a_batch_is_answered_as_one
@@ -31,8 +31,8 @@ in_both_eras! {
 const A_WHILE: Duration = Duration::from_millis(50);
 const LATEST: &str = "2025-11-25";
 
-async fn ready(era: Era) -> (Stage, Hub) {
-    let stage = Stage::new(Script::of(era));
+async fn ready(peer: impl Into<Peer>) -> (Stage, Hub) {
+    let stage = Stage::new(Script::of(peer));
     let hub = stage.bridge(sleepy());
     stage.saved().await;
     (stage, hub)
@@ -85,9 +85,17 @@ fn form(message: &str) -> Value {
     json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}})
 }
 
+/// The server says that, over HTTP on the stream of the request of that id.
+fn says_for(stage: &Stage, wire: &Value, message: &Value) {
+    match stage.script().peer.is_remote() {
+        true => assert!(stage.site().says_to(Some(wire), &message.to_string()), "no stream for {message}"),
+        false => stage.server_says(message),
+    }
+}
+
 /// The server wants a form filled in, during the call of that id, as its era does it.
 fn server_asks(stage: &Stage, era: Era, wire: &Value, message: &str) {
-    stage.server_says(&match era {
+    let message = match era {
         Era::Legacy => json!({"jsonrpc": "2.0", "id": format!("for {message}"),
             "method": "elicitation/create", "params": form(message)}),
         Era::Modern => json!({"jsonrpc": "2.0", "id": wire, "result": {
@@ -95,12 +103,14 @@ fn server_asks(stage: &Stage, era: Era, wire: &Value, message: &str) {
             "inputRequests": {"the \"key\"": {"method": "elicitation/create", "params": form(message)}},
             "requestState": "st\u{e4}te",
         }}),
-    });
+    };
+    says_for(stage, wire, &message);
 }
 
 fn finish(stage: &Stage, tag: &str) {
     let result = json!({"content": [{"type": "text", "text": tag}]});
-    stage.server_says(&json!({"jsonrpc": "2.0", "id": wire_id(stage, tag), "result": result}));
+    let wire = wire_id(stage, tag);
+    says_for(stage, &wire, &json!({"jsonrpc": "2.0", "id": wire, "result": result}));
 }
 
 /// Waits for what a client is asked.
@@ -111,8 +121,8 @@ async fn asked(caller: &mut Caller, message: &str) -> Value {
     question["id"].clone()
 }
 
-async fn the_handshake_starts_nothing_and_agrees_on_a_version(era: Era) {
-    let stage = Stage::new(Script::of(era));
+async fn the_handshake_starts_nothing_and_agrees_on_a_version(peer: Peer) {
+    let stage = Stage::new(Script::of(peer));
     let hub = stage.proxy(sleepy());
     for (asked, agreed) in [
         ("2024-11-05", "2024-11-05"),
@@ -142,13 +152,13 @@ async fn the_handshake_starts_nothing_and_agrees_on_a_version(era: Era) {
     let (_, told) = Caller::legacy(&hub, LATEST, json!({})).await;
     assert_eq!(
         told["capabilities"],
-        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}})
+        json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {}})
     );
     assert_eq!(stage.starts(), 1);
 }
 
-async fn the_socket_serves_them_after_its_hello(era: Era) {
-    let (_stage, hub) = ready(era).await;
+async fn the_socket_serves_them_after_its_hello(peer: Peer) {
+    let (_stage, hub) = ready(peer).await;
     let mut caller = Caller::connect(&hub).await;
     let told = caller.initialize("2025-06-18", json!({})).await;
     assert_eq!(told["protocolVersion"], "2025-06-18");
@@ -162,8 +172,8 @@ async fn the_socket_serves_them_after_its_hello(era: Era) {
     assert!(silent.receive().await.unwrap()["drowse"]["refused"].is_object());
 }
 
-async fn a_batch_is_answered_as_one(era: Era) {
-    let (_stage, hub) = ready(era).await;
+async fn a_batch_is_answered_as_one(peer: Peer) {
+    let (_stage, hub) = ready(peer).await;
     let (mut caller, _) = Caller::legacy(&hub, "2025-03-26", json!({})).await;
     let call = |id: &str, seconds: f64| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
@@ -196,8 +206,8 @@ async fn a_batch_is_answered_as_one(era: Era) {
     assert_eq!((answer.as_array().unwrap().len(), &answer[0]["id"]), (1, &json!("x")));
 }
 
-async fn a_batch_with_more_than_there_is_room_for_is_answered_all_the_same(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn a_batch_with_more_than_there_is_room_for_is_answered_all_the_same(peer: Peer) {
+    let (stage, hub) = ready(peer).await;
     let (mut caller, _) = Caller::legacy(&hub, "2024-11-05", json!({})).await;
     let items: Vec<Value> = (0..40)
         .map(|id| {
@@ -217,8 +227,8 @@ async fn a_batch_with_more_than_there_is_room_for_is_answered_all_the_same(era: 
     assert_eq!(caller.waiting().await, None);
 }
 
-async fn what_was_cancelled_is_not_answered(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn what_was_cancelled_is_not_answered(peer: Peer) {
+    let (stage, hub) = ready(peer).await;
     let (mut caller, _) = Caller::legacy(&hub, "2025-03-26", json!({})).await;
     call(&stage, &mut caller, "a", "t").await;
     caller.notify("notifications/cancelled", json!({"requestId": "a"})).await;
@@ -241,19 +251,30 @@ async fn subscribe(caller: &mut Caller, id: &str, on: bool, uri: &str) -> Value 
     caller.answer(&json!(id)).await
 }
 
+/// Waits until the server announces updates of just these, each on one stream.
+async fn announces(stage: &Stage, uris: &[&str]) {
+    for _ in 0..100 {
+        if stage.announced() == uris {
+            return;
+        }
+        sleep(A_WHILE).await;
+    }
+    assert_eq!(stage.announced(), uris);
+}
+
 fn updated(uri: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
 }
 
-async fn a_subscription_has_an_answer_of_its_own_and_ends_when_it_is_told(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn a_subscription_has_an_answer_of_its_own_and_ends_when_it_is_told(peer: Peer) {
+    let (stage, hub) = ready(peer).await;
     let mut caller = client(&hub, json!({})).await;
     // Twice is once.
     caller.plain(&json!("one"), "resources/subscribe", json!({"uri": "a:1"})).await;
     assert_eq!(subscribe(&mut caller, "two", true, "a:1").await["result"], json!({}));
     assert_eq!(caller.answer(&json!("one")).await["result"], json!({}));
-    assert_eq!(stage.process().subscriptions(), ["a:1"]);
-    stage.process().update("a:1");
+    announces(&stage, &["a:1"]).await;
+    stage.update("a:1");
     assert_eq!(caller.receive().await.unwrap(), updated("a:1"));
     sleep(A_WHILE).await;
     assert_eq!(caller.waiting().await, None);
@@ -264,35 +285,41 @@ async fn a_subscription_has_an_answer_of_its_own_and_ends_when_it_is_told(era: E
         assert!(refused["error"].is_object(), "{refused}");
         assert!(code.is_none_or(|code| refused["error"]["code"] == code), "{refused}");
     }
-    assert_eq!(stage.process().subscriptions(), ["a:1"]);
+    announces(&stage, &["a:1"]).await;
     assert_eq!(subscribe(&mut caller, "off", false, "a:1").await["result"], json!({}));
     assert_eq!(subscribe(&mut caller, "again", false, "a:1").await["result"], json!({}));
-    stage.until(|stage| stage.process().subscriptions().is_empty()).await;
-    stage.process().update("a:1");
+    announces(&stage, &[]).await;
+    stage.update("a:1");
     sleep(A_WHILE).await;
     assert_eq!(caller.waiting().await, None);
 }
 
-async fn subscriptions_outlive_the_server_and_not_the_client(era: Era) {
-    let stage = Stage::new(Script::of(era));
+async fn subscriptions_outlive_the_server_and_not_the_client(peer: Peer) {
+    let stage = Stage::new(Script::of(peer));
     let hub = stage.proxy(sleepy());
     let mut caller = client(&hub, json!({})).await;
     // It starts the server, too.
     subscribe(&mut caller, "a", true, "a:1").await;
-    let before = stage.process().pid;
-    stage.server_exits(Exit::Status(1));
-    stage.until(|stage| stage.records().last().unwrap().1.record.state == PublicState::Crashed).await;
+    if peer.is_remote() {
+        stage.site().forget();
+        announces(&stage, &[]).await;
+    } else {
+        stage.server_exits(Exit::Status(1));
+        stage.until(|stage| stage.records().last().unwrap().1.record.state == PublicState::Crashed).await;
+    }
     sleep(Duration::from_secs(5)).await;
     caller.plain(&json!("b"), "tools/list", json!({})).await;
     caller.answer(&json!("b")).await;
-    assert_ne!(stage.process().pid, before);
-    stage.until(|stage| stage.process().subscriptions() == ["a:1"]).await;
+    if !peer.is_remote() {
+        assert_eq!(stage.starts(), 2);
+    }
+    announces(&stage, &["a:1"]).await;
     drop(caller);
-    stage.until(|stage| stage.process().subscriptions().is_empty()).await;
+    announces(&stage, &[]).await;
 }
 
-async fn each_hears_what_it_asked_for(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn each_hears_what_it_asked_for(peer: Peer) {
+    let (stage, hub) = ready(peer).await;
     let mut old = client(&hub, json!({})).await;
     let mut other = client(&hub, json!({})).await;
     let mut new = Caller::of_proxy(&hub);
@@ -302,11 +329,11 @@ async fn each_hears_what_it_asked_for(era: Era) {
         new.send("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["a:1"]}})).await;
     new.receive().await.unwrap();
     sleep(A_WHILE).await;
-    stage.process().update("a:1");
+    stage.update("a:1");
     assert_eq!(old.receive().await.unwrap(), updated("a:1"));
     let told = new.receive().await.unwrap();
     assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], listens);
-    stage.process().change_tools();
+    stage.tools_changed();
     for caller in [&mut old, &mut other] {
         let told = caller.receive().await.unwrap();
         assert_eq!(told, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
@@ -317,8 +344,9 @@ async fn each_hears_what_it_asked_for(era: Era) {
     }
 }
 
-async fn a_question_goes_to_the_client_whose_call_it_belongs_to(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn a_question_goes_to_the_client_whose_call_it_belongs_to(peer: Peer) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
     let mut bystander = client(&hub, elicits()).await;
     let mut caller = client(&hub, elicits()).await;
     let wire = call(&stage, &mut caller, "a", "t").await;
@@ -365,8 +393,9 @@ async fn a_question_goes_to_the_client_whose_call_it_belongs_to(era: Era) {
     assert_eq!((bystander.waiting().await, caller.waiting().await), (None, None));
 }
 
-async fn a_client_that_cannot_be_asked_declines(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn a_client_that_cannot_be_asked_declines(peer: Peer) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
     let mut caller = client(&hub, json!({"sampling": {}})).await;
     let wire = call(&stage, &mut caller, "a", "t").await;
     server_asks(&stage, era, &wire, "m");
@@ -385,8 +414,9 @@ async fn a_client_that_cannot_be_asked_declines(era: Era) {
     assert_eq!(caller.receive().await.unwrap()["id"], "a");
 }
 
-async fn a_client_that_does_not_answer_is_waited_for_so_long(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn a_client_that_does_not_answer_is_waited_for_so_long(peer: Peer) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
     let mut caller = client(&hub, elicits()).await;
     let wire = call(&stage, &mut caller, "a", "t").await;
     server_asks(&stage, era, &wire, "m");
@@ -412,8 +442,9 @@ async fn a_client_that_does_not_answer_is_waited_for_so_long(era: Era) {
     }
 }
 
-async fn the_end_of_a_client_is_the_end_of_its_questions(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn the_end_of_a_client_is_the_end_of_its_questions(peer: Peer) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
     let mut caller = client(&hub, elicits()).await;
     let wire = call(&stage, &mut caller, "a", "t").await;
     server_asks(&stage, era, &wire, "m");
@@ -427,8 +458,9 @@ async fn the_end_of_a_client_is_the_end_of_its_questions(era: Era) {
     stage.state(PublicState::Idle).await;
 }
 
-async fn a_cancelled_call_withdraws_its_questions(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn a_cancelled_call_withdraws_its_questions(peer: Peer) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
     let mut caller = client(&hub, elicits()).await;
     let wire = call(&stage, &mut caller, "a", "t").await;
     server_asks(&stage, era, &wire, "m");
@@ -441,8 +473,9 @@ async fn a_cancelled_call_withdraws_its_questions(era: Era) {
     assert_eq!((stage.runs("t"), caller.waiting().await), (1, None));
 }
 
-async fn an_error_of_the_client_is_passed_on(era: Era) {
-    let (stage, hub) = ready(era).await;
+async fn an_error_of_the_client_is_passed_on(peer: Peer) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
     let mut caller = client(&hub, elicits()).await;
     let wire = call(&stage, &mut caller, "a", "t").await;
     server_asks(&stage, era, &wire, "m");

@@ -8,7 +8,7 @@ use drowse_core::logging::Level;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::bridge::{Caller, IDLE, Script, Stage, assert_at, sleepy};
+use crate::bridge::{Caller, IDLE, Peer, Script, Stage, assert_at, sleepy};
 
 in_both_eras! {
     a_level_is_told_and_remembered
@@ -16,6 +16,14 @@ in_both_eras! {
     levels_that_are_refused_are_not_remembered
     a_request_may_want_more_and_not_less
     messages_go_into_the_log_and_to_who_wants_them
+}
+
+mod declared {
+    use super::a_server_without_a_log_is_told_no_level;
+
+    over_both_transports! {
+        a_server_without_a_log_is_told_no_level
+    }
 }
 
 const LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -104,6 +112,21 @@ async fn levels_that_are_refused_are_not_remembered(era: Era) {
         stage.server_exits(Exit::Status(3));
         caller.call("echo", json!({})).await;
         assert_eq!(levels_set(&stage), ["alert"]);
+    }
+}
+
+async fn a_server_without_a_log_is_told_no_level(peer: Peer) {
+    for has_log in [false, true] {
+        let stage = Stage::new(Script { announces_nothing: !has_log, ..Script::of(peer) });
+        let hub = stage.bridge_with(sleepy(), |config| config.log_level = Some(Level::Info));
+        stage.ready().await;
+        let (mut old, _) = Caller::legacy(&hub, "2025-11-25", json!({})).await;
+        old.plain(&json!(1), "logging/setLevel", json!({"level": "debug"})).await;
+        assert_eq!(old.answer(&json!(1)).await["result"], json!({}));
+        let mut new = Caller::connect(&hub).await;
+        new.ask("tools/call", echo(json!({LEVEL: "notice"}))).await;
+        let told = if has_log && peer.era() == Era::Legacy { vec!["info", "debug"] } else { Vec::new() };
+        assert_eq!(levels_set(&stage), told);
     }
 }
 

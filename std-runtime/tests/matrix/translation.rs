@@ -9,7 +9,8 @@
 //!   notification of a subscription on that of its own, and anything else on that of the last request.
 //! - `p< …`, `p> …`, `h< …`, `h> …`: the same of a server that is a process, or behind a URL. `closed` is a request over
 //!   HTTP that was broken off.
-//! - `~wait` and seconds.
+//! - `p ` or `h ` before a line of another kind: it is one of such a server alone.
+//! - `~wait` and seconds; `~again`: the server ends, and another one begins.
 //!
 //! `<name>` stands for some text that is the same wherever the name stands. `@OLD` are the members of `_meta` that a
 //! modern server is told of a legacy client, `@NEW` those that a modern client sends; `<stream>` is the id of the stream
@@ -176,20 +177,27 @@ fn everything_has_a_row_and_every_row_its_cells() {
 /// Before any run all that the front can carry is shown, and after one what the server said then, in the client's terms.
 #[test]
 fn what_is_shown_is_everything_and_then_what_the_last_run_had() {
-    for era in [Era::Legacy, Era::Modern] {
+    for peer in [Peer::Process(Era::Legacy), Peer::Process(Era::Modern), Peer::Session, Peer::Modern] {
         play(async || {
-            let stage = Stage::new(Script::of(era));
+            let stage = Stage::new(Script::of(peer));
             let everything = json!({"tools": {"listChanged": true}, "completions": {}, "logging": {},
                 "resources": {"subscribe": true, "listChanged": true}, "prompts": {"listChanged": true}});
-            let had = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+            let had =
+                json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {}});
             for shown in [everything, had] {
                 let starts = stage.starts();
                 let hub = stage.proxy(sleepy());
                 let (_, told) = Caller::legacy(&hub, "2025-11-25", json!({})).await;
                 assert_eq!(told["capabilities"], shown);
                 let mut modern = Caller::of_proxy(&hub);
-                let discovered = modern.ask("server/discover", json!({})).await;
-                assert_eq!(discovered["result"]["capabilities"], shown);
+                let mut discovered = modern.ask("server/discover", json!({})).await;
+                // Which only its era has.
+                let tasks = json!({"io.modelcontextprotocol/tasks": {}});
+                let extended = peer.era() == Era::Modern && starts > 0;
+                let shown_there = &mut discovered["result"]["capabilities"];
+                let extensions = shown_there.as_object_mut().unwrap().remove("extensions");
+                assert_eq!(extensions, extended.then_some(tasks));
+                assert_eq!(*shown_there, shown);
                 assert_eq!(stage.starts(), starts);
                 if starts == 0 {
                     let _run = stage.bridge(sleepy());

@@ -45,14 +45,14 @@ fn only_lists_that_the_server_announces_are_asked_for() {
     let mut world = World::new(Era::Modern, false);
     world.own = true;
     let lists = Lists::NONE.with(List::Prompts);
-    world.relay.handle_offers(Offers { lists, subscribe: true });
+    world.relay.handle_offers(Offers { lists, subscribe: true, tasks: true });
     world.start();
     world.settle();
     assert_eq!(heard(&world), [lists]);
     for era in ERAS {
         let mut world = World::new(era, false);
         world.own = true;
-        world.relay.handle_offers(Offers { lists: Lists::NONE, subscribe: true });
+        world.relay.handle_offers(Offers { lists: Lists::NONE, subscribe: true, tasks: true });
         world.start();
         world.settle();
         assert_eq!(world.asked, []);

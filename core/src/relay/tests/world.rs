@@ -99,6 +99,9 @@ pub(super) enum Temper {
     None,
 }
 
+/// From here on a text is no URI but a task.
+pub(super) const TASK: u8 = 100;
+
 impl World {
     pub(super) fn new(era: Era, http: bool) -> Self {
         Self {
@@ -159,7 +162,12 @@ impl World {
     pub(super) fn listen(&mut self, uris: &[u8], lists: Lists) -> usize {
         let listener = self.relay.attach(lists).expect("room");
         for text in uris {
-            let uri = self.relay.want(listener, self.texts.get(text).copied()).expect("room");
+            let known = self.texts.get(text).copied();
+            let wanted = match *text >= TASK {
+                true => self.relay.want_task(listener, known),
+                false => self.relay.want(listener, known),
+            };
+            let uri = wanted.expect("room");
             self.texts.insert(*text, uri);
         }
         self.relay.begin(listener, None);

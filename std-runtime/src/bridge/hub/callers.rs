@@ -359,11 +359,12 @@ impl Hub {
                 let params = params.map_or(&b"{}"[..], |params| params.of(frame));
                 inner.set(now, id, request.of(frame), params);
             }
-            Inbound::Cancel { request } => {
+            Inbound::Cancel { request, reason } => {
                 let wanted = request.of(frame);
                 for key in
                     inner.keys_of(|payload| payload.connection == id && payload.id.as_slice() == wanted)
                 {
+                    inner.because(key, reason.map(|reason| reason.of(frame)));
                     inner.give_up(now, key);
                 }
                 inner.unlisten(now, id, Some(wanted));
@@ -670,6 +671,11 @@ impl Inner {
             Rejection::UnsupportedVersion(requested) => {
                 let requested: &str = std::str::from_utf8(requested.of(frame)).unwrap_or("null");
                 explained.data = format!(r#"{{"supported":["2026-07-28"],"requested":{requested}}}"#);
+            }
+            Rejection::UndeclaredTasks => {
+                explained.data =
+                    r#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#
+                        .to_owned();
             }
             Rejection::UnknownMethod => explained = explain::refused(rejection.to_string(), "unsupported"),
             _ => {}

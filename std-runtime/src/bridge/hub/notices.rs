@@ -3,8 +3,11 @@
 
 use drowse_core::envelope::Message;
 use drowse_core::json;
+use drowse_core::link::REISSUED;
+use drowse_core::message::Own;
 use drowse_core::notification::Notification;
 
+use super::relay::written;
 use super::*;
 
 impl Inner {
@@ -18,7 +21,12 @@ impl Inner {
         match what {
             Notification::Message => self.logged(line, origin),
             Notification::Cancelled => self.question_cancelled(line, params),
-            Notification::Task | Notification::TaskStatus => self.task_notified(now, line, params),
+            Notification::Task | Notification::TaskStatus => {
+                if what == Notification::Task {
+                    self.task_told(line, params);
+                }
+                self.task_notified(now, line, params);
+            }
             Notification::ElicitationComplete => self.visit_complete(line, params),
             _ => {}
         }
@@ -33,6 +41,22 @@ impl Inner {
         }
     }
 
+    /// A client cancels a request, and says why.
+    pub(super) fn because(&mut self, key: Key, reason: Option<&[u8]>) {
+        if let Some(Some(payload)) = self.payloads.get_mut(key.index()) {
+            payload.reason = reason.map(Into::into);
+        }
+    }
+
+    /// The same for its server. `None`: the client said nothing, or it was not the client who cancelled.
+    pub(super) fn cancelled_because(&self, own: Own) -> Option<Vec<u8>> {
+        let Own::Cancelled { id, timed_out: false } = own else { return None };
+        let key = Key::from_wire(id & !REISSUED)?;
+        let payload = self.payloads.get(key.index())?.as_deref()?;
+        let reason = payload.reason.as_deref().filter(|_| payload.wire == Some(id))?;
+        Some(written(|w| message::cancelled(w, id, reason)))
+    }
+
     /// Whether a request of that connection means something to a server of that revision.
     pub(super) fn reaches(&self, connection: u64, method: Method, server: Revision) -> bool {
         method != Method::Tasks
@@ -45,7 +69,11 @@ pub(super) fn send_on_one_line(connection: &mut Connection, line: &[u8]) {
     if !line.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return connection.mouth.send(About::Nothing, &[line]);
     }
-    let line: Vec<u8> =
-        line.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
+    let line = on_one_line(line);
     connection.mouth.send(About::Nothing, &[&line]);
+}
+
+/// A message without its line breaks, which can only stand between its members.
+pub(super) fn on_one_line(line: &[u8]) -> Vec<u8> {
+    line.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! Keeps the texts of URIs and the ids of requests. Who hears what, and when the server is asked, is the core's.
 
+use drowse_core::envelope::Message;
 use drowse_core::json as text;
 use drowse_core::link::{Cause, Failure, Ran};
 use drowse_core::message::Writer;
@@ -9,6 +10,7 @@ use drowse_core::relay::legacy::{Reaction, Standing};
 use drowse_core::relay::{self, End, Filter, Listener, Step, Uri, Why, wire};
 
 use super::callers::Flow;
+use super::notices::on_one_line;
 use super::*;
 
 /// Room for listeners, URIs, and who listens to what.
@@ -43,9 +45,20 @@ enum Ears {
     Resource { uri: String, also: Vec<Vec<u8>> },
 }
 
+/// What a client names that it wants to hear of.
+#[derive(Default)]
+struct Names {
+    uris: Vec<String>,
+    tasks: Vec<String>,
+}
+
 struct Text {
     uri: Uri,
     text: Rc<str>,
+    /// It is the id of a task.
+    is_task: bool,
+    /// What the server last said of that task, on one line.
+    said: Option<Vec<u8>>,
     /// The server's error, raw, if it refused.
     refusal: Option<Vec<u8>>,
 }
@@ -57,17 +70,33 @@ pub(super) struct Listeners {
     /// By the index of the URI's slot.
     texts: HashMap<usize, Text>,
     uris: HashMap<Rc<str>, Uri>,
+    tasks: HashMap<Rc<str>, Uri>,
     /// The server's error, raw, when it refused a stream as a whole.
     refusal: Option<Vec<u8>>,
 }
 
 impl Listeners {
     pub(super) fn new() -> Self {
-        Self { heard: HashMap::new(), texts: HashMap::new(), uris: HashMap::new(), refusal: None }
+        Self {
+            heard: HashMap::new(),
+            texts: HashMap::new(),
+            uris: HashMap::new(),
+            tasks: HashMap::new(),
+            refusal: None,
+        }
     }
 
     fn text(&self, uri: Uri) -> &str {
         self.texts.get(&uri.index()).map_or("", |known| &known.text)
+    }
+
+    fn is_task(&self, uri: Uri) -> bool {
+        self.texts.get(&uri.index()).is_some_and(|known| known.is_task)
+    }
+
+    /// The texts of those that are tasks, or of the others.
+    fn texts<'l>(&'l self, all: &'l [Uri], tasks: bool) -> impl Iterator<Item = &'l str> {
+        all.iter().filter(move |uri| self.is_task(**uri) == tasks).map(|uri| self.text(*uri))
     }
 
     /// How many hear of that resource.
@@ -98,14 +127,15 @@ impl Hub {
         filter: &Filter,
         starts: bool,
     ) -> Flow {
-        let uris: Vec<String> = filter.uris(frame).filter_map(decoded).collect();
+        let uris = filter.uris(frame).filter_map(decoded).collect();
+        let names = Names { uris, tasks: filter.tasks(frame).filter_map(decoded).collect() };
         let flow = self.begin_listening(
             inner,
             now,
             connection,
             id.of(frame),
             filter.lists,
-            &uris,
+            &names,
             starts,
             Ears::Modern,
         );
@@ -121,11 +151,11 @@ impl Hub {
         connection: u64,
         id: &[u8],
         lists: relay::Lists,
-        uris: &[String],
+        names: &Names,
         starts: bool,
         ears: Ears,
     ) -> Flow {
-        let attached = inner.attach(lists, uris);
+        let attached = inner.attach(lists, names);
         let begun = attached.map(|listener| (listener, inner.server.listen(now, listener, starts)));
         match begun {
             Some((listener, Ok(()))) => {
@@ -161,7 +191,8 @@ impl Hub {
     /// A legacy client may be told of changed lists from now on.
     pub(super) fn listen_to_lists(&self, inner: &mut Inner, now: Instant, connection: u64) {
         let lists = relay::Lists::ALL;
-        self.begin_listening(inner, now, connection, &[], lists, &[], false, Ears::Lists);
+        let names = Names::default();
+        self.begin_listening(inner, now, connection, &[], lists, &names, false, Ears::Lists);
     }
 
     /// `resources/subscribe` or `resources/unsubscribe` of a legacy client.
@@ -202,10 +233,10 @@ impl Hub {
                 inner.reply(connection, id, &[b"{}"]);
             }
             (Reaction::Begin, _) => {
-                let uris = [uri.clone()];
+                let names = Names { uris: vec![uri.clone()], tasks: Vec::new() };
                 let ears = Ears::Resource { uri, also: Vec::new() };
                 let lists = relay::Lists::NONE;
-                return self.begin_listening(inner, now, connection, id, lists, &uris, true, ears);
+                return self.begin_listening(inner, now, connection, id, lists, &names, true, ears);
             }
             _ => inner.reply(connection, id, &[b"{}"]),
         }
@@ -227,11 +258,15 @@ impl Hub {
             Step::Acknowledge { listener, lists } => {
                 let heard: Vec<Uri> = inner.server.relay().heard_by(listener).collect();
                 inner.tell(listener, |w, id, listeners| {
-                    wire::acknowledged(w, id, lists, heard.iter().map(|uri| listeners.text(*uri)));
+                    let (uris, tasks) = (listeners.texts(&heard, false), listeners.texts(&heard, true));
+                    wire::acknowledged(w, id, lists, uris, tasks);
                 });
             }
             Step::Changed { listener, list } => {
                 inner.tell(listener, |w, id, _| wire::list_changed(w, id, list));
+            }
+            Step::Updated { listener, uri } if inner.listeners.is_task(uri) => {
+                inner.tell_of_task(listener, uri);
             }
             Step::Updated { listener, uri } => {
                 inner.tell(listener, |w, id, listeners| wire::updated(w, id, listeners.text(uri)));
@@ -260,7 +295,8 @@ impl Hub {
             }
             Step::Forget { uri } => {
                 if let Some(known) = inner.listeners.texts.remove(&uri.index()) {
-                    inner.listeners.uris.remove(&known.text);
+                    let Listeners { uris, tasks, .. } = &mut inner.listeners;
+                    if known.is_task { tasks } else { uris }.remove(&known.text);
                 }
             }
             Step::Subscribe { wire, uri, on } => {
@@ -274,8 +310,8 @@ impl Hub {
                 let asked: Vec<Uri> = inner.server.relay().asked().collect();
                 let listeners = &inner.listeners;
                 let bytes = written(|w| {
-                    let texts = asked.iter().map(|uri| listeners.text(*uri));
-                    wire::listen(w, wire, revision, IDENTITY, lists, texts);
+                    let (uris, tasks) = (listeners.texts(&asked, false), listeners.texts(&asked, true));
+                    wire::listen(w, wire, revision, IDENTITY, lists, uris, tasks);
                 });
                 self.ask(inner, &bytes, Method::Listen, wire);
             }
@@ -308,16 +344,24 @@ impl Hub {
 }
 
 impl Inner {
-    fn attach(&mut self, lists: relay::Lists, uris: &[String]) -> Option<Listener> {
+    fn attach(&mut self, lists: relay::Lists, names: &Names) -> Option<Listener> {
         let listener = self.server.attach(lists).ok()?;
-        for text in uris {
-            let known = self.listeners.uris.get(text.as_str()).copied();
-            match self.server.want(listener, known) {
+        let uris = names.uris.iter().map(|text| (text, false));
+        for (text, is_task) in uris.chain(names.tasks.iter().map(|text| (text, true))) {
+            let map = if is_task { &self.listeners.tasks } else { &self.listeners.uris };
+            let known = map.get(text.as_str()).copied();
+            let wanted = match is_task {
+                true => self.server.want_task(listener, known),
+                false => self.server.want(listener, known),
+            };
+            match wanted {
                 Ok(uri) if known == Some(uri) => {}
                 Ok(uri) => {
                     let text: Rc<str> = text.as_str().into();
-                    self.listeners.uris.insert(Rc::clone(&text), uri);
-                    self.listeners.texts.insert(uri.index(), Text { uri, text, refusal: None });
+                    let map = if is_task { &mut self.listeners.tasks } else { &mut self.listeners.uris };
+                    map.insert(Rc::clone(&text), uri);
+                    let text = Text { uri, text, is_task, said: None, refusal: None };
+                    self.listeners.texts.insert(uri.index(), text);
                 }
                 Err(relay::Full) => {
                     let now = self.server.now();
@@ -455,7 +499,8 @@ impl Inner {
     pub(super) fn updated(&mut self, line: &[u8], uri: Span, wire: Option<u64>) {
         let Some(updated) = decoded(uri.of(line)) else { return };
         if let Some(uri) = self.listeners.uris.get(updated.as_str()) {
-            return self.server.handle_updated(wire, *uri);
+            self.server.handle_updated(wire, *uri);
+            return;
         }
         for (text, uri) in &self.listeners.uris {
             let rest = updated.strip_prefix(&**text);
@@ -465,10 +510,40 @@ impl Inner {
         }
     }
 
+    /// A modern server tells how a task stands: whoever listens to it is told.
+    pub(super) fn task_told(&mut self, line: &[u8], params: Span) {
+        if self.listeners.tasks.is_empty() || !self.is_modern() {
+            return;
+        }
+        let id = text::member(line, params, "taskId").and_then(|id| decoded(id.of(line)));
+        let Some(uri) = id.and_then(|id| self.listeners.tasks.get(id.as_str()).copied()) else { return };
+        if self.server.handle_updated(wire::subscription(line, Some(params)), uri)
+            && let Some(known) = self.listeners.texts.get_mut(&uri.index())
+        {
+            known.said = Some(on_one_line(line));
+        }
+    }
+
+    fn tell_of_task(&mut self, listener: Listener, uri: Uri) {
+        self.tell(listener, |w, id, listeners| {
+            let said = listeners.texts.get(&uri.index()).and_then(|known| known.said.as_deref());
+            if let Some(line) = said
+                && let Ok(Message::Notification { params: Some(params), .. }) = envelope::read(line)
+            {
+                wire::task(w, id, line, params);
+            }
+        });
+    }
+
     /// A stream of announcements was opened.
     pub(super) fn acknowledged(&mut self, now: Instant, line: &[u8], wire: u64, filter: &Filter) {
         for text in filter.uris(line).filter_map(decoded) {
             if let Some(uri) = self.listeners.uris.get(text.as_str()) {
+                self.server.handle_honoured(wire, *uri);
+            }
+        }
+        for text in filter.tasks(line).filter_map(decoded) {
+            if let Some(uri) = self.listeners.tasks.get(text.as_str()) {
                 self.server.handle_honoured(wire, *uri);
             }
         }

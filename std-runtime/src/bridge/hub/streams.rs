@@ -215,7 +215,10 @@ impl Hub {
                 splice::request_after_visits(frame, &parts, wire, progress, revision)
             }
             Some(client) => splice::request_legacy(frame, &parts, wire, progress, revision, level, client),
-            None => splice::request_with(frame, &parts, wire, progress, revision, level),
+            None if inner.reaches(connection, Method::Tasks, revision) => {
+                splice::request_with(frame, &parts, wire, progress, revision, level)
+            }
+            None => splice::request_modern(frame, &parts, wire, progress, revision, level),
         };
         match rewritten {
             Ok(pieces) => {

@@ -8,6 +8,7 @@ use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
 use drowse_core::json;
+use drowse_core::lifecycle::Exit;
 use drowse_runtime::bridge::Hub;
 use serde_json::Value;
 use tokio::io::{
@@ -26,6 +27,7 @@ const INFO: &str = r#"{"name":"old","version":"1"}"#;
 /// Whether a line of a transcript is one.
 pub(super) fn is_known(line: &str) -> bool {
     let marks = ["C> ", "C< ", "D> ", "D< ", "S> ", "S< ", "p> ", "p< ", "h> ", "h< ", "~"];
+    let line = line.strip_prefix("p ").or_else(|| line.strip_prefix("h ")).unwrap_or(line);
     marks.iter().any(|mark| line.starts_with(mark))
 }
 
@@ -141,6 +143,12 @@ impl Play<'_> {
     }
 
     async fn step(&mut self, line: &str) {
+        let (only, rest) = line.split_at(2.min(line.len()));
+        let line = match only {
+            "p " | "h " if self.is_remote() != (only == "h ") => return,
+            "p " | "h " => rest,
+            _ => line,
+        };
         let (mark, text) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let text = self.spelt_out(text.trim_start());
         match mark {
@@ -178,9 +186,29 @@ impl Play<'_> {
             "p>" if !self.is_remote() => self.server_says(&text),
             "h>" if self.is_remote() => self.server_says(&text),
             "p<" | "h<" | "p>" | "h>" => {}
+            "~again" => self.server_begins_again().await,
             "~wait" => sleep(Duration::from_secs(text.parse().unwrap())).await,
             _ => panic!("{line}"),
         }
+    }
+
+    /// The server ends and another one begins; behind a URL only the exchanges end that are under way.
+    async fn server_begins_again(&mut self) {
+        if self.is_remote() {
+            self.stage.site().end_exchanges();
+            return sleep(A_WHILE).await;
+        }
+        let mut other = Client::new(&self.hub);
+        self.stage.answer_by_hand(false);
+        self.stage.server_exits(Exit::Status(1));
+        let asks = r#"{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{"_meta":{@NEW}}}"#;
+        other.send(&self.spelt_out(asks)).await;
+        assert!(other.receive().await.is_some());
+        // It is asked for its lists, too.
+        sleep(Duration::from_secs(1)).await;
+        self.stage.answer_by_hand(true);
+        assert_eq!(self.stage.starts(), 2);
+        self.heard = self.stage.lines().len();
     }
 
     fn server_says(&self, text: &str) {

@@ -104,6 +104,21 @@ fn held() -> Vec<Row> {
             ),
         ),
         row(
+            "a held call: of a server that is gone",
+            // What became of the call is known for a while, and then that it cannot be found. It is never put again.
+            format!(
+                "~again\nh S< closed <w>\nC> {}\nh S< {decline}\np C< {}\nh C< {}\nC> {}\np C< {}\nh C< {}\n~wait 301\nC> {}\nC< {}",
+                again("5", None, "", &answers("decline")),
+                lost("5", "server-lost", "gone"),
+                lost("5", "network", "network"),
+                again("6", None, "", &answers("decline")),
+                lost("6", "server-lost", "gone"),
+                lost("6", "network", "network"),
+                again("7", None, "", &answers("decline")),
+                lost("7", "interaction-lost", "why"),
+            ),
+        ),
+        row(
             "a held call: too late",
             format!(
                 "~wait 301\nS< {}\np< {told}\nh< {told}\nh< closed <w>\nC> {}\nC< {}",

@@ -60,6 +60,7 @@ pub(super) fn rows() -> Vec<Row> {
     rows.extend(CARRIED.iter().map(bare));
     rows.extend(CARRIED.iter().flat_map(errors));
     rows.extend(tasks());
+    rows.push(task_of_the_other_era());
     rows.extend(refused());
     rows
 }
@@ -248,6 +249,47 @@ fn tasks() -> Vec<Row> {
         Row::new(about, method, cells)
     };
     ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"].map(row).into()
+}
+
+/// Who asks for a call to become a task asks its own era's servers. Others are called as if it had not.
+fn task_of_the_other_era() -> Row {
+    let line = |id: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{{params}}}}}"#)
+    };
+    let answer = |id: &str, kind: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{kind}"content":[],"task":1}}}}"#)
+    };
+    let task = r#""task":{"ttl":60000}"#;
+    let token = r#""progressToken":<w>"#;
+    let level = r#""io.modelcontextprotocol/logLevel":"info""#;
+    let modern = r#""resultType":"complete","#;
+    let cells = [
+        (
+            line("1", &format!(r#""name":"t",{task}"#)),
+            line("<w>", &format!(r#""_meta":{{{token}}},"name":"t",{task}"#)),
+            ["", ""],
+        ),
+        (
+            line("1", &format!(r#""name":"t",{task}"#)),
+            line("<w>", &format!(r#""_meta":{{{token},{level},@OLD}},"name":"t""#)),
+            [modern, ""],
+        ),
+        (
+            line("1", &format!(r#"{task},"name":"t","_meta":{{@NEW}}"#)),
+            line("<w>", &format!(r#""name":"t","_meta":{{{token}}}"#)),
+            ["", modern],
+        ),
+        // In this era it is a member that nobody knows, and servers have to ignore it themselves.
+        (
+            line("1", &format!(r#"{task},"name":"t","_meta":{{@NEW}}"#)),
+            line("<w>", &format!(r#"{task},"name":"t","_meta":{{{token},@NEW}}"#)),
+            [modern, modern],
+        ),
+    ];
+    let cells = cells.map(|(sent, arrives, [said, heard])| {
+        format!("C> {sent}\nS< {arrives}\nS> {}\nC< {}", answer("<w>", said), answer("1", heard))
+    });
+    Row::new(About::More, "tools/call that is to become a task", cells)
 }
 
 /// What there is not.

@@ -14,6 +14,7 @@ pub(super) fn rows() -> Vec<Row> {
     let mut rows = openings();
     rows.extend(pings_and_levels());
     rows.extend(subscriptions());
+    rows.extend(tasks_listened_to());
     rows.extend(notifications());
     rows.extend(cancellations());
     rows.extend(forms());
@@ -46,7 +47,9 @@ fn openings() -> Vec<Row> {
             "{discover}\nC< {{\"jsonrpc\":\"2.0\",\"id\":\"d\",\"result\":{{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],\"ttlMs\":0,\"cacheScope\":\"private\",\"capabilities\":{capabilities}{meta}}}}}"
         )
     };
-    let offers = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#;
+    let offers = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#;
+    let extended = offers
+        .replace(r#""logging":{}"#, r#""logging":{},"extensions":{"io.modelcontextprotocol/tasks":{}}"#);
     let staged = r#"{"name":"staged","version":"1"}"#;
     let ours = concat!(r#"{"name":"drowse","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
     let named = format!(r#","_meta":{{"io.modelcontextprotocol/serverInfo":{staged}}}"#);
@@ -60,7 +63,7 @@ fn openings() -> Vec<Row> {
             legacy(offers, ours),
             // Who only asked which versions there are still chooses.
             format!("{}\n{}", discovered(offers, &named), legacy(offers, staged)),
-            format!("{}\n{}", discovered(offers, ""), legacy(offers, ours)),
+            format!("{}\n{}", discovered(&extended, ""), legacy(offers, ours)),
         ],
     );
     opened.fresh = true;
@@ -70,7 +73,7 @@ fn openings() -> Vec<Row> {
         Row::new(
             About::Request(Method::Discover),
             "server/discover",
-            [unknown.to_owned(), unknown.to_owned(), discovered(offers, &named), discovered(offers, "")],
+            [unknown.to_owned(), unknown.to_owned(), discovered(offers, &named), discovered(&extended, "")],
         ),
         row(
             About::Told(Notification::Initialized),
@@ -333,6 +336,83 @@ fn subscriptions() -> Vec<Row> {
     ]
 }
 
+/// Tasks of the extension, which only its era has: a client listens to those that it names.
+fn tasks_listened_to() -> Vec<Row> {
+    const EXTENDED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    let listens = |id: &str, filter: &str| {
+        format!(
+            r#"C> {{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{{"notifications":{filter},"_meta":{{@NEW}}}}}}"#
+        )
+    };
+    let opened = |filter: &str| {
+        let ours = concat!(r#"{"name":"drowse","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+        format!(
+            r#"{{"jsonrpc":"2.0","id":<w>,"method":"subscriptions/listen","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{ours},"io.modelcontextprotocol/clientCapabilities":{EXTENDED}}},"notifications":{filter}}}}}"#
+        )
+    };
+    let acknowledged = |id: &str, filter: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{filter}}}}}"#
+        )
+    };
+    let said = r#""taskId":"7\u0037","status":"working","ttlMs":1e3,"a":{ "b" : 1.0 }"#;
+    let status = |task: &str, meta: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{{task}{meta}}}}}"#)
+    };
+    let of = |id: &str| format!(r#""io.modelcontextprotocol/subscriptionId":{id}"#);
+    let told = |id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"_meta":{{{},"k":[ ]}},{said}}}}}"#,
+            of(id)
+        )
+    };
+    let id = r#""l\u0031""#;
+    let filter = r#"{"toolsListChanged":true,"taskIds":["77","\u0038","8"]}"#;
+    let lists = r#"{"toolsListChanged":true}"#;
+    let some = r#"{"toolsListChanged":true,"taskIds":["77"]}"#;
+    let modern_modern = format!(
+        "D> {}\nD< {}\n{}\nS< {}\nS> {}\np< {}\nC< {}\nS> {}\nC< {}\nS> {}",
+        listens("9", "{}").replace("C> ", ""),
+        acknowledged("9", "{}"),
+        listens(id, filter),
+        opened(r#"{"toolsListChanged":true,"taskIds":["77","8"]}"#),
+        acknowledged("<w>", some),
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":<stream>,"reason":"the caller cancelled"}}"#,
+        acknowledged(id, some),
+        status(said, &format!(r#","_meta":{{"k":[ ],{}}}"#, of("<w>"))),
+        told(id),
+        // The server said that it would not tell of that one, and of these nobody asked.
+        status(r#""taskId":"8","status":"working""#, &format!(r#","_meta":{{{}}}"#, of("<w>"))),
+    );
+    let left_out =
+        format!("{}\nC< {}\nS> {}", listens(id, filter), acknowledged(id, lists), status(said, ""));
+    let unheard = format!(
+        "{}\nC< {}",
+        listens("1", filter),
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"there is no such method here","data":{"drowse":{"kind":"unsupported","ran":"no"}}}}"#
+    );
+    let undeclared = format!(
+        "{}\nC< {}\n{}\nC< {}",
+        listens("1", filter),
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"who wants to hear of tasks has to declare the extension io.modelcontextprotocol/tasks","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}"#,
+        listens("2", r#"{"taskIds":[]}"#),
+        acknowledged("2", "{}"),
+    );
+    vec![
+        Row::new(
+            About::More,
+            "notifications/tasks to whom listens",
+            [unheard.clone(), unheard.clone(), left_out, modern_modern],
+        )
+        .with(EXTENDED, super::FORM),
+        Row::new(
+            About::More,
+            "notifications/tasks to whom listens and does not declare the extension",
+            [unheard.clone(), unheard, undeclared.clone(), undeclared],
+        ),
+    ]
+}
+
 fn done_ping() -> String {
     r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#.to_owned()
 }
@@ -365,31 +445,43 @@ fn cancellations() -> Vec<Row> {
         )
     };
     let level = r#""io.modelcontextprotocol/logLevel":"info","#;
-    let cancel =
-        r#"C> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","reason":"r"}}"#;
-    let told = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":<w>,"reason":"the caller cancelled"}}"#;
-    let cell = |sent: &str, arrives: &str, remote: &str| {
-        format!(
-            "C> {}\nS< {}\n{}\n{cancel}\np< {told}\n{remote}",
-            line(r#""x""#, sent),
-            line("<w>", arrives),
-            // Of another type, so of another request.
-            r#"C> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\u0079"}}"#,
+    let row = |name: &str, reason: &str, said: &str| {
+        let cancel = format!(
+            r#"C> {{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"x"{reason}}}}}"#
+        );
+        let told = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":<w>,"reason":{said}}}}}"#
+        );
+        let cell = |sent: &str, arrives: &str, remote: &str| {
+            format!(
+                "C> {}\nS< {}\n{}\n{cancel}\np< {told}\n{remote}",
+                line(r#""x""#, sent),
+                line("<w>", arrives),
+                // Of another type, so of another request.
+                r#"C> {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\u0079"}}"#,
+            )
+        };
+        // The order of the two over HTTP: the stream is broken off, then a legacy server is told. A modern one is told
+        // nothing more, so not why either.
+        let old = format!("h< {told}\nh< closed <w>");
+        let new = "h< closed <w>";
+        Row::new(
+            About::More,
+            name,
+            [
+                cell("", "", &old),
+                cell("", &format!("{level}@OLD"), new),
+                cell("@NEW", "", &old),
+                cell("@NEW", "@NEW", new),
+            ],
         )
     };
-    // The order of the two over HTTP: the stream is broken off, then a legacy server is told.
-    let old = format!("h< {told}\nh< closed <w>");
-    let new = "h< closed <w>";
-    vec![Row::new(
-        About::More,
-        "cancelled by the client",
-        [
-            cell("", "", &old),
-            cell("", &format!("{level}@OLD"), new),
-            cell("@NEW", "", &old),
-            cell("@NEW", "@NEW", new),
-        ],
-    )]
+    let (own, ours) = (r#""\u0072 \" \n""#, r#""the caller cancelled""#);
+    vec![
+        row("cancelled by the client", "", ours),
+        row("cancelled by the client, who says why", &format!(r#","reason":{own}"#), own),
+        row("cancelled by the client, who says something else", r#","reason":["r"]"#, ours),
+    ]
 }
 
 /// Batches, nonsense, answers to nothing.
