@@ -30,9 +30,15 @@ impl Intake {
         Self { decoder: LineDecoder::new(vec![0; ROOM], limit), limit }
     }
 
-    /// Makes room for the next read; all frames have been taken out.
+    /// Makes room for the next read, also where frames wait to be taken out.
     pub(super) fn make_room(&mut self) {
-        let Some(size) = self.decoder.wants_room() else { return };
+        let Some(size) = self.decoder.wants_room() else {
+            // Nothing read into no room would look like the end.
+            if self.decoder.space().is_empty() {
+                let _ = self.decoder.replace_buffer(vec![0; self.decoder.buffer_len().saturating_mul(2)]);
+            }
+            return;
+        };
         let size = if size > LONG { size.max(LARGE.min(self.limit.saturating_add(2))) } else { size };
         // A refusal changes nothing, and the decoder then treats the line as too long.
         let _ = self.decoder.replace_buffer(vec![0; size]);
@@ -49,7 +55,12 @@ impl Intake {
     pub(super) async fn read(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<bool> {
         self.make_room();
         let n = poll_fn(|context| {
-            let mut space = ReadBuf::new(self.decoder.space());
+            let space = self.decoder.space();
+            if space.is_empty() {
+                // The longest line there may be waits to be taken out first.
+                return Poll::Pending;
+            }
+            let mut space = ReadBuf::new(space);
             match Pin::new(&mut *reader).poll_read(context, &mut space) {
                 Poll::Ready(read) => Poll::Ready(read.map(|()| space.filled().len())),
                 Poll::Pending => {
@@ -61,5 +72,35 @@ impl Intake {
         .await?;
         self.decoder.filled(n);
         Ok(n > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drowse_core::framing::Frame;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_to_be_taken_out_is_not_the_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut near, mut far) = tokio::io::duplex(1 << 20);
+            let line = vec![b'x'; 99];
+            for _ in 0..5000 {
+                far.write_all(&line).await.unwrap();
+                far.write_all(b"\n").await.unwrap();
+            }
+            let mut intake = Intake::new(1 << 20);
+            while intake.decoder.pending() < 500_000 {
+                assert!(intake.read(&mut near).await.unwrap());
+            }
+            for _ in 0..5000 {
+                assert_eq!(intake.decoder.poll_frame(), Some(Frame::Line(&line)));
+            }
+            drop(far);
+            assert!(!intake.read(&mut near).await.unwrap());
+        });
     }
 }

@@ -85,6 +85,25 @@ fn a_secret_in_two_pieces_is_hidden_and_so_is_one_of_a_restart() {
 }
 
 #[test]
+fn more_calls_than_there_is_room_for_wait_and_are_all_answered() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &[], &[]);
+        client.tools();
+        // So many that those which wait fill every buffer.
+        let padding = "x".repeat(1000);
+        let calls: Vec<u64> = (0..400)
+            .map(|_| client.send_call("slow", json!({"ms": 1000, "padding": padding})))
+            .collect();
+        for id in calls {
+            let answer = client.answer(id);
+            assert!(answer.get("result").is_some(), "{answer}");
+        }
+        client.close();
+    });
+}
+
+#[test]
 fn a_killed_proxy_takes_its_server_along() {
     let place = Place::new();
     let mut client = place.fixture("modern", &[], &[]);
