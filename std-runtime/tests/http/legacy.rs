@@ -291,7 +291,8 @@ fn batches_of_old_clients_are_answered_as_one() {
 fn a_batch_where_there_are_none_is_refused_and_takes_no_ids() {
     plain(async |endpoint| {
         let session = endpoint.session(LATEST).await;
-        let batch = json!([call(1, "echo", json!({"tag": "never"})), call(2, "echo", json!({"tag": "never"}))]);
+        let batch =
+            json!([call(1, "echo", json!({"tag": "never"})), call(2, "echo", json!({"tag": "never"}))]);
         let (head, mut client) = endpoint.say(&session, batch).await;
         let answer: Value = serde_json::from_slice(&client.body(&head).await).unwrap();
         assert_eq!((head.status, &answer["error"]["code"]), (400, &json!(-32600)), "{answer}");
