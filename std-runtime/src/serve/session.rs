@@ -322,7 +322,8 @@ impl Sink for Session {
             if phase == Phase::Undecided || is_read || stream.is_standing() {
                 let mut lane = stream.lane.borrow_mut();
                 lane.push(event);
-                if stream.is_standing() {
+                // Once a call is answered, what it said before matters less than that.
+                if stream.is_standing() || answers {
                     while lane.bytes() > self.unread && lane.count() > 1 {
                         lane.pop();
                     }

@@ -6,7 +6,7 @@ use drowse_core::era::Era;
 use drowse_runtime::serve::Options;
 use serde_json::{Value, json};
 
-use super::peer::{Endpoint, call, serve};
+use super::peer::{Endpoint, call, reporting, serve};
 
 fn limited(change: impl FnOnce(&mut Options), test: impl AsyncFnOnce(Endpoint)) {
     serve(Era::Legacy, change, test);
@@ -200,6 +200,38 @@ fn a_large_answer_is_no_limit() {
             assert!(head.is_stream());
             let answer: Value = client.event().await.unwrap().message();
             assert_eq!(answer["result"]["content"][0]["text"].as_str().map(str::len), Some(100_000));
+        },
+    );
+}
+
+#[test]
+fn an_answer_is_not_lost_for_what_was_said_before_it() {
+    limited(
+        |options| {
+            options.limits.unread = 10_000;
+            options.pace.legacy_patience = Duration::from_secs(10);
+        },
+        async |endpoint| {
+            let session = endpoint.session("2025-06-18").await;
+            let tag = "x".repeat(100_000);
+            for accept in ["application/json", "application/json, text/event-stream"] {
+                let call = reporting(1, json!({"tag": tag, "seconds": 0.3, "every": 0.02}));
+                let mut client = endpoint.connect().await;
+                client.post(&[("mcp-session-id", &session), ("accept", accept)], &call).await;
+                let head = client.head().await;
+                assert_eq!(head.status, 200, "{accept}");
+                let answer: Value = match head.is_stream() {
+                    false => serde_json::from_slice(&client.body(&head).await).unwrap(),
+                    true => {
+                        let mut last = None;
+                        while let Some(event) = client.event().await {
+                            last = Some(event.message());
+                        }
+                        last.unwrap()
+                    }
+                };
+                assert_eq!(answer["result"]["content"][0]["text"].as_str().map(str::len), Some(100_000));
+            }
         },
     );
 }

@@ -92,9 +92,8 @@ fn more_calls_than_there_is_room_for_wait_and_are_all_answered() {
         client.tools();
         // So many that those which wait fill every buffer.
         let padding = "x".repeat(1000);
-        let calls: Vec<u64> = (0..400)
-            .map(|_| client.send_call("slow", json!({"ms": 1000, "padding": padding})))
-            .collect();
+        let calls: Vec<u64> =
+            (0..400).map(|_| client.send_call("slow", json!({"ms": 1000, "padding": padding}))).collect();
         for id in calls {
             let answer = client.answer(id);
             assert!(answer.get("result").is_some(), "{answer}");

@@ -457,6 +457,7 @@ fn a_refusal_is_an_error_of_json_rpc() {
         Refusal::UnsupportedVersion(Span::new(5, 11)),
         Refusal::UnsupportedVersion(Span::new(4, 5)),
         Refusal::Malformed { code: -32700 },
+        Refusal::Incomplete,
     ];
     for refusal in all {
         let mut buffer = [0; 512];
