@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use drowse_core::era::Era;
-use drowse_core::relay::{End, List, Listener, Lists, Relay, Slot, Step, Uri, Why, legacy};
+use drowse_core::relay::{Answered, End, List, Listener, Lists, Relay, Slot, Step, Uri, Why, legacy};
 use drowse_core::time::{Duration, Instant, Reason, Timetable};
 
 use play::{Act, Play, URIS};
