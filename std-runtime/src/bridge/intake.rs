@@ -36,11 +36,14 @@ impl Intake {
     pub(super) fn make_room(&mut self) {
         let Some(size) = self.decoder.wants_room() else { return };
         let most = self.limit.saturating_add(2);
-        let size = match size {
-            0..=LONGISH => size,
-            ..=LONG => size.max(LONG.min(most)),
-            _ => size.max(LARGE.min(most)),
+        let least = if size > LONG {
+            LARGE
+        } else if size > LONGISH {
+            LONG
+        } else {
+            0
         };
+        let size = size.max(least.min(most));
         // A refusal changes nothing, and the decoder then treats the line as too long.
         let _ = self.decoder.replace_buffer(vec![0; size]);
     }
