@@ -48,6 +48,8 @@ pub enum Message {
         result: Span,
         /// `result._meta`, an object.
         meta: Option<Span>,
+        /// `result.isError` is `true`: it is the failure of a tool.
+        is_error: bool,
     },
     /// The failure of a request.
     Error {
@@ -222,6 +224,8 @@ struct Parts {
     result: Span,
     error: Span,
     meta: Span,
+    /// `isError`, in params or in the result.
+    is_error: Span,
     /// The id stands there twice: neither may be used.
     ambiguous_id: bool,
     /// The first broken rule. Scanning goes on, since malformed JSON outweighs it and the id may come later.
@@ -314,7 +318,7 @@ impl Reader<'_> {
         Ok(end)
     }
 
-    /// Walks params or the result, whose brace is at `at`, for the sake of `_meta`.
+    /// Walks params or the result, whose brace is at `at`, for the sake of `_meta` and `isError`.
     #[inline]
     fn meta(&mut self, at: usize) -> Result<usize, Failed> {
         self.scanner.enter_object(at)?;
@@ -323,8 +327,12 @@ impl Reader<'_> {
             match step {
                 Step::Item { key, value } => {
                     let end = self.scanner.value(value)?;
-                    if is_meta(key.of(self.frame)) {
-                        self.found_meta(key, Span::new(value, end));
+                    match inner(key.of(self.frame)) {
+                        Some(Inner::Meta) => self.found_meta(key, Span::new(value, end)),
+                        Some(Inner::IsError) if self.parts.is_error.is_empty() => {
+                            self.parts.is_error = Span::new(value, end);
+                        }
+                        Some(Inner::IsError) | None => {}
                     }
                     step = self.scanner.next_member(end)?;
                 }
@@ -351,7 +359,7 @@ impl Reader<'_> {
     /// What the parts, each valid by itself, are together.
     #[inline]
     fn assemble(&self, end: usize) -> Result<Message, Fault> {
-        let Parts { version, id, method, params, result, error, meta, .. } = self.parts;
+        let Parts { version, id, method, params, result, error, meta, is_error, .. } = self.parts;
         if version.is_empty() {
             return missing(Part::Version, end);
         }
@@ -378,7 +386,10 @@ impl Reader<'_> {
             (Some(result), None) => match present(id) {
                 None => missing(Part::Id, end),
                 Some(id) if self.is_null(id) => null_id(id),
-                Some(id) => Ok(Message::Response { id, result, meta }),
+                Some(id) => {
+                    let is_error = is_error.of(self.frame) == b"true";
+                    Ok(Message::Response { id, result, meta, is_error })
+                }
             },
             (None, Some(error)) => {
                 Ok(Message::Error { id: present(id).filter(|&id| !self.is_null(id)), error })
@@ -431,8 +442,21 @@ fn part(key: &[u8]) -> Option<Part> {
     }
 }
 
-fn is_meta(key: &[u8]) -> bool {
-    key == b"\"_meta\"" || key.contains(&b'\\') && json::str_eq(key, Part::Meta.name())
+/// What is looked for in params and in the result.
+#[derive(Clone, Copy)]
+enum Inner {
+    Meta,
+    IsError,
+}
+
+fn inner(key: &[u8]) -> Option<Inner> {
+    match key {
+        b"\"_meta\"" => Some(Inner::Meta),
+        b"\"isError\"" => Some(Inner::IsError),
+        _ if key.contains(&b'\\') && json::str_eq(key, Part::Meta.name()) => Some(Inner::Meta),
+        _ if key.contains(&b'\\') && json::str_eq(key, "isError") => Some(Inner::IsError),
+        _ => None,
+    }
 }
 
 fn present(span: Span) -> Option<Span> {

@@ -862,7 +862,7 @@ where
         let answered = self.revision.and_then(|revision| Some((revision, self.link.handle_answer(wire)?)));
         let Some((revision, (key, method))) = answered else { return Outcome::Ignored(Ignored::Unasked) };
         self.lifecycle.end(self.now, true);
-        self.count(counting::of_answer(frame, method, &message));
+        self.count(counting::of_answer(method, &message));
         Outcome::Deliver { key, method, message, revision }
     }
 

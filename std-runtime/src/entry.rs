@@ -42,7 +42,10 @@ pub fn begin(run: fn() -> u8) -> ! {
     // SAFETY: it sets a number. Without it the allocator learns from the first large block that it gets back to keep such
     // blocks, up to 32 MiB of them, which a process that mostly waits would have for ever.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE)
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        // What long messages need is not given back after each of them, to be fetched again page by page, but when all is
+        // quiet.
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE)
     };
     // Flushes what is left of stdout.
     process::exit(run().into())

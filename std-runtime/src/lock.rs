@@ -226,7 +226,9 @@ pub(crate) fn holders(path: &Path) -> Vec<u32> {
         file.rsplit(':').next().filter(|found| *found == inode)?;
         pid.parse().ok()
     };
-    locks.lines().filter_map(held).collect()
+    // A list that changes while it is read may show a line twice.
+    let holders: std::collections::BTreeSet<u32> = locks.lines().filter_map(held).collect();
+    holders.into_iter().collect()
 }
 
 /// Whether a process has a lock's file open: without that it cannot hold the lock. `None` if the kernel does

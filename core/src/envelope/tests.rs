@@ -18,7 +18,7 @@ fn shown(frame: &str) -> String {
         Message::Notification { method, params, meta } => {
             format!("notification {} {} {}", of(method), maybe(params), maybe(meta))
         }
-        Message::Response { id, result, meta } => {
+        Message::Response { id, result, meta, .. } => {
             format!("response {} {} {}", of(id), of(result), maybe(meta))
         }
         Message::Error { id, error } => format!("error {} {}", maybe(id), of(error)),

@@ -48,7 +48,7 @@ impl Answer {
             (_, Era::Modern) => Self::Plain,
             (Era::Legacy, Era::Legacy) => Visit::of(frame, message).map_or(Self::Plain, Self::Visits),
             (Era::Modern, Era::Legacy) => {
-                if let Some(kind) = lacks.filter(|_| splice::is_failure(frame, message)) {
+                if let Some(kind) = lacks.filter(|_| splice::is_failure(message)) {
                     return Self::Missing(kind);
                 }
                 match Visit::of(frame, message).filter(|_| splice::may_require_input(method)) {

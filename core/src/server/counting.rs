@@ -1,10 +1,6 @@
 //! The facade's side towards who counts: which operations there were, and how they ended.
 
-use memchr::memchr_iter;
-
-use super::{
-    Cause, Ending, Instant, Key, Message, Method, Operation, Refusal, Server, Slot, Tally, json, relay,
-};
+use super::{Cause, Ending, Instant, Key, Message, Method, Operation, Refusal, Server, Slot, Tally, relay};
 use crate::link::Failure;
 
 impl<S, R> Server<S, R>
@@ -65,26 +61,12 @@ pub(super) const fn of_failure(failure: Failure) -> Ending {
 }
 
 /// How an operation ended that was answered.
-pub(super) fn of_answer(frame: &[u8], method: Method, message: &Message) -> Ending {
+pub(super) fn of_answer(method: Method, message: &Message) -> Ending {
     match *message {
         Message::Error { .. } => Ending::Theirs,
-        Message::Response { result, .. }
-            if method == Method::ToolsCall
-                // Most results do not say it, and are long enough not to be read once more for that.
-                && says_is_error(result.of(frame))
-                && json::member(frame, result, "isError").is_some_and(|is| is.of(frame) == b"true") =>
-        {
-            Ending::Theirs
-        }
+        Message::Response { is_error: true, .. } if method == Method::ToolsCall => Ending::Theirs,
         _ => Ending::Served,
     }
-}
-
-fn says_is_error(result: &[u8]) -> bool {
-    memchr_iter(b'E', result).any(|at| {
-        let start = at.saturating_sub(3);
-        result.get(start..).is_some_and(|rest| rest.starts_with(br#""isError""#))
-    })
 }
 
 #[cfg(test)]
@@ -94,14 +76,14 @@ mod tests {
 
     #[test]
     fn errors_of_the_server_are_its_error_answers_and_what_its_tools_say() {
-        let of = |method, frame: &str| {
-            of_answer(frame.as_bytes(), method, &envelope::read(frame.as_bytes()).unwrap())
-        };
+        let of = |method, frame: &str| of_answer(method, &envelope::read(frame.as_bytes()).unwrap());
         let result = |result: &str| std::format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
         for (body, ending) in [
             (r#"{"content":[],"isError":true}"#, Ending::Theirs),
             (r#"{"isError": true ,"content":[]}"#, Ending::Theirs),
             (r#"{"content":[],"isError":false}"#, Ending::Served),
+            (r#"{"content":[],"isErro\u0072":true}"#, Ending::Theirs),
+            (r#"{"isError":1,"isError":true}"#, Ending::Served),
             (r#"{"content":[{"isError":true}]}"#, Ending::Served),
             (r#"{"content":[{"text":"\"isError\":true"}]}"#, Ending::Served),
             ("{}", Ending::Served),

@@ -143,12 +143,10 @@ pub fn accepts_all(frame: &[u8], responses: Span) -> bool {
 
 /// Whether a call failed, so that what its server was not told for want of a capability may be why.
 #[must_use]
-pub fn is_failure(frame: &[u8], message: &Message) -> bool {
+pub const fn is_failure(message: &Message) -> bool {
     match *message {
         Message::Error { .. } => true,
-        Message::Response { result, .. } => {
-            json::member(frame, result, "isError").is_some_and(|is| is.of(frame) == b"true")
-        }
+        Message::Response { is_error, .. } => is_error,
         _ => false,
     }
 }

@@ -323,7 +323,10 @@ fn expected_message(frame: &[u8], entries: &Entries<'_>) -> Result<Message, Vec<
     Ok(match (method.map(span), id, result.map(span), error.map(span)) {
         (Some(method), Some(id), ..) => Message::Request { id, method, params: params.map(span), meta },
         (Some(method), None, ..) => Message::Notification { method, params: params.map(span), meta },
-        (None, Some(id), Some(result), _) => Message::Response { id, result, meta },
+        (None, Some(id), Some(result), _) => {
+            let said = self::entries(result.of(frame)).and_then(|inner| inner.one("isError"));
+            Message::Response { id, result, meta, is_error: said.is_some_and(|said| said.get() == "true") }
+        }
         (None, id, _, Some(error)) => Message::Error { id, error },
         other => panic!("the rules above left a gap: {other:?}"),
     })

@@ -219,6 +219,7 @@ impl Host for BridgeHost {
     }
 
     fn quiet(&mut self) {
+        sys::pages::release_heap();
         sys::pages::release_program();
     }
 

@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// Room for ordinary lines.
 const ROOM: usize = 16 << 10;
+/// A line that is longer than this is one of several, most of the time: those are read in large pieces.
+const LONGISH: usize = 64 << 10;
 /// A line that is longer than this gets much room at once: it is not copied each time that it has grown by half, and what
 /// is not written to costs nothing.
 const LONG: usize = 256 << 10;
@@ -39,14 +41,22 @@ impl Intake {
             }
             return;
         };
-        let size = if size > LONG { size.max(LARGE.min(self.limit.saturating_add(2))) } else { size };
+        let most = self.limit.saturating_add(2);
+        let least = if size > LONG {
+            LARGE
+        } else if size > LONGISH {
+            LONG
+        } else {
+            0
+        };
+        let size = size.max(least.min(most));
         // A refusal changes nothing, and the decoder then treats the line as too long.
         let _ = self.decoder.replace_buffer(vec![0; size]);
     }
 
-    /// Nothing comes at the moment: what long lines needed is given back.
+    /// Nothing comes at the moment: what very long lines needed is given back.
     fn rest(&mut self) {
-        if self.decoder.buffer_len() > LONG / 2 && self.decoder.pending() <= ROOM / 2 {
+        if self.decoder.buffer_len() > LONG && self.decoder.pending() <= ROOM / 2 {
             let _ = self.decoder.replace_buffer(vec![0; ROOM]);
         }
     }

@@ -32,6 +32,8 @@ const NEWLINE: &[u8] = b"\n";
 #[derive(Default)]
 pub(super) struct Burst {
     lasts: Cell<bool>,
+    /// Its end is already to come by itself.
+    ends_later: Cell<bool>,
     /// Whose outlets have gathered something.
     gathered: RefCell<Vec<u64>>,
 }
@@ -43,6 +45,20 @@ impl Burst {
 
     pub(super) fn end(&self) {
         self.lasts.set(false);
+    }
+
+    /// A part of it is over that may not be the last. Returns whether somebody has to end it later.
+    pub(super) fn ends_later(&self) -> bool {
+        if self.gathered.borrow().is_empty() {
+            self.end();
+            return false;
+        }
+        !self.ends_later.replace(true)
+    }
+
+    /// It is later.
+    pub(super) fn handle_later(&self) {
+        self.ends_later.set(false);
     }
 
     /// Whose outlet is to be told that the burst is over.
@@ -426,6 +442,30 @@ mod tests {
         assert_eq!((bench.writes.get(), bench.outlet.backlog()), (2, 0));
         assert_eq!(std::iter::from_fn(|| bench.outlet.poll_sent()).count(), 40);
         assert_eq!(*bench.taken.borrow(), bench.sent);
+    }
+
+    #[test]
+    fn a_burst_of_several_parts_is_ended_once() {
+        let mut bench = Bench::new();
+        bench.burst.begin();
+        assert!(!bench.burst.ends_later(), "nothing has gathered");
+        bench.send(100);
+        assert_eq!(bench.writes.get(), 1, "so it is over");
+        let later: Vec<bool> = (0..3)
+            .map(|_| {
+                bench.burst.begin();
+                bench.send(100);
+                bench.burst.ends_later()
+            })
+            .collect();
+        assert_eq!((later.as_slice(), bench.writes.get()), ([true, false, false].as_slice(), 1));
+        bench.burst.handle_later();
+        bench.end();
+        assert_eq!((bench.writes.get(), bench.outlet.backlog()), (2, 0));
+        bench.burst.begin();
+        bench.send(100);
+        assert!(bench.burst.ends_later());
+        assert_eq!(bench.taken.borrow().len(), 4 * 101);
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Host for DevHost {
     fn started(&mut self, _outcome: Result<(), &StartFailure>) {}
 
     fn quiet(&mut self) {
+        sys::pages::release_heap();
         sys::pages::release_program();
     }
 }

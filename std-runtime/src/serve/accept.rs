@@ -1,14 +1,16 @@
 //! Connections: how many there may be, how long their heads may take, and their end.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
@@ -107,7 +109,8 @@ impl Door {
         let limits = self.state.options.limits;
         let Ok(local) = stream.local_addr() else { return };
         let Ok(Some(modern)) = tokio::time::timeout(limits.head, speaks_two(&stream)).await else { return };
-        let service = At { inner: TowerToHyperService::new(self.router.clone()), at: CameAt(local.ip()) };
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = At { state: Rc::clone(&self.state), router, at: CameAt(local.ip()) };
         let io = TokioIo::new(Watched::new(stream, limits.stalled));
         if modern {
             let connection = http2::Builder::new(Local)
@@ -130,7 +133,7 @@ impl Door {
     }
 
     /// Serves a connection to its end, or to that of all.
-    async fn drive<C: Future>(&self, connection: C, shut: fn(std::pin::Pin<&mut C>)) {
+    async fn drive<C: Future>(&self, connection: C, shut: fn(Pin<&mut C>)) {
         let mut connection = pin!(connection);
         if !self.is_closing.get() {
             tokio::select! {
@@ -161,19 +164,27 @@ async fn speaks_two(stream: &TcpStream) -> Option<bool> {
     }
 }
 
-/// Tells each request where its connection came in.
+/// Where the requests of a connection go, which are told where that came in.
 struct At {
-    inner: TowerToHyperService<Router>,
+    state: Rc<State>,
+    router: TowerToHyperService<Router>,
     at: CameAt,
 }
 
-impl Service<Request<Incoming>> for At {
-    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
-    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
-    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+type Responds = Pin<Box<dyn Future<Output = Result<Response, Infallible>>>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+impl Service<Request<Incoming>> for At {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Responds;
+
+    fn call(&self, mut request: Request<Incoming>) -> Responds {
+        // Nearly all of them: there is nothing to choose from.
+        if request.uri().path() == self.state.options.path {
+            let (state, at) = (Rc::clone(&self.state), self.at);
+            return Box::pin(async move { Ok(state.respond(request, Some(at)).await) });
+        }
         request.extensions_mut().insert(self.at);
-        self.inner.call(request)
+        Box::pin(self.router.call(request))
     }
 }

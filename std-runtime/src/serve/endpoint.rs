@@ -23,7 +23,6 @@ use drowse_core::front::http::{
 };
 use drowse_core::message::Writer;
 use drowse_core::time::Instant;
-use http_body::Body as _;
 use send_wrapper::SendWrapper;
 use tokio::sync::Notify;
 
@@ -167,17 +166,23 @@ impl State {
     }
 
     /// Answers a request.
-    async fn respond(&self, request: Request) -> Response {
-        match self.serve(request).await {
+    pub(super) async fn respond<B>(&self, request: Request<B>, at: Option<CameAt>) -> Response
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
+        match self.serve(request, at).await {
             Ok(response) => response,
             Err(refused) => refusal(&refused),
         }
     }
 
-    async fn serve(&self, request: Request) -> Result<Response, Refused> {
+    async fn serve<B>(&self, request: Request<B>, at: Option<CameAt>) -> Result<Response, Refused>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
         let (head, body) = request.into_parts();
         let view = View(&head.headers);
-        let local = head.extensions.get::<CameAt>().map_or(self.bound.ip(), |at| at.0);
+        let local = at.map_or(self.bound.ip(), |at| at.0);
         let gate = Gate {
             local,
             hosts: &self.options.hosts,
@@ -213,7 +218,10 @@ impl State {
     }
 
     /// The whole body. What comes in one piece is not copied.
-    async fn collect(&self, mut body: Body) -> Result<Bytes, Refusal> {
+    async fn collect<B>(&self, mut body: B) -> Result<Bytes, Refusal>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
         let limit = self.options.limits.body;
         let too_long = Refusal::Limit(Limit::Body(limit));
         if body.size_hint().lower() > limit as u64 {
@@ -513,7 +521,8 @@ pub(super) fn router(state: &Rc<State>) -> axum::Router {
     let shared = SendWrapper::new(Rc::clone(state));
     let endpoint = move |request: Request| {
         let state = Rc::clone(&shared);
-        SendWrapper::new(async move { state.respond(request).await })
+        let at = request.extensions().get::<CameAt>().copied();
+        SendWrapper::new(async move { state.respond(request, at).await })
     };
     axum::Router::new().route(&state.options.path, axum::routing::any(endpoint)).fallback(nowhere)
 }

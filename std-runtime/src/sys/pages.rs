@@ -24,6 +24,15 @@ pub(crate) fn release_program() {
     }
 }
 
+/// Gives free memory of the heap back.
+pub(crate) fn release_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it touches only what is free.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 /// The loaded segments of this program that are not writable. Those that are protected once they are relocated are
 /// writable ones.
 fn find() -> Vec<Range<usize>> {

@@ -137,8 +137,7 @@ pub fn run_with(plan: &Plan, server: &[String], tell: impl Fn(&str)) -> io::Resu
     for round in 0..plan.rounds {
         for (at, contender) in plan.contenders.iter().enumerate() {
             tell(&format!("round {} of {}: {}", round + 1, plan.rounds, contender.name));
-            let words = [contender.command.as_slice(), server].concat();
-            let start = || Peer::start(&words, contender.url.as_deref(), plan.era);
+            let start = || Peer::start(&contender.command, server, contender.url.as_deref(), plan.era);
             let mut peer = start()?;
             report.starts[at].1.push(peer.started.as_secs_f64() * 1000.0);
             // Whatever is only done once is done.

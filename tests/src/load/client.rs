@@ -90,6 +90,8 @@ pub struct Measured {
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
+    /// The words of the server behind it.
+    server: Vec<String>,
     era: Era,
     way: Way,
     next: u64,
@@ -104,11 +106,12 @@ enum Way {
 }
 
 impl Peer {
-    /// Starts a program and opens the connection: over its standard streams, or at a URL that it serves.
+    /// Starts a program, behind whose words come those of its server, and opens the connection: over its standard streams, or at a URL that it serves.
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn start(words: &[String], url: Option<&str>, era: Era) -> io::Result<Self> {
+    pub fn start(words: &[String], server: &[String], url: Option<&str>, era: Era) -> io::Result<Self> {
+        let words = [words, server].concat();
         let (program, arguments) = words.split_first().ok_or_else(|| io::Error::other("which program?"))?;
         let begun = Instant::now();
         let piped = || if url.is_some() { Stdio::null() } else { Stdio::piped() };
@@ -135,7 +138,7 @@ impl Peer {
                 Way::Streams { input, output, lines: Lines::default() }
             }
         };
-        let mut peer = Self { child, era, way, next: 1, started: Duration::ZERO };
+        let mut peer = Self { child, server: server.to_vec(), era, way, next: 1, started: Duration::ZERO };
         peer.open()?;
         peer.started = begun.elapsed();
         Ok(peer)
@@ -144,7 +147,7 @@ impl Peer {
     /// The processes that stand between client and server.
     #[must_use]
     pub fn proxies(&self) -> Vec<u32> {
-        measure::proxies(self.child.id())
+        measure::proxies(self.child.id(), &self.server)
     }
 
     fn open(&mut self) -> io::Result<()> {

@@ -45,25 +45,69 @@ fn line(file: &str, name: &str) -> Option<u64> {
     value.split_whitespace().next()?.parse().ok()
 }
 
-/// A process and all below it, but not the fixture servers.
+/// What stands between client and server where `root` was started: that process and those below it, but not the server,
+/// which is the one that was started with the words of `server`, nor what that started.
 #[must_use]
-pub fn proxies(root: u32) -> Vec<u32> {
+pub fn proxies(root: u32, server: &[String]) -> Vec<u32> {
     let mut all = vec![root];
+    all.retain(|pid| !is_server(*pid, server));
     let mut at = 0;
     while let Some(pid) = all.get(at).copied() {
         at += 1;
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for thread in threads {
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            let children = children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
+            all.extend(children.filter(|pid| !is_server(*pid, server)));
         }
     }
-    all.retain(|pid| !is_server(*pid));
     all
 }
 
-fn is_server(pid: u32) -> bool {
+/// Whether a process has exactly these words. Its program may be named by another path.
+fn is_server(pid: u32, server: &[String]) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut words = line.split(|byte| *byte == 0);
-    words.next().is_some_and(|program| program.ends_with(b"drowse-load")) && words.next() == Some(b"server")
+    let mut words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
+    let Some((program, arguments)) = server.split_first() else { return false };
+    let name = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
+    words.next().and_then(name) == name(program.as_bytes())
+        && words.eq(arguments.iter().map(String::as_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn the_server_is_not_measured_and_whoever_has_its_words_among_others_is() {
+        let server: Vec<String> = ["cat", "-", "/dev/null"].map(str::to_owned).to_vec();
+        // A shell that ends with the words of the server, as a proxy does, and one below it.
+        let script = r#""$@" <&3 & sleep 60 <&3 & echo started; read -r line; kill $!"#;
+        let mut proxy = Command::new("sh")
+            .args(["-c", &format!("exec 3<&0; {script}"), "proxy"])
+            .args(&server)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(proxy.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let words = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let found = loop {
+            let found = proxies(proxy.id(), &server);
+            // Both have begun once neither is a copy of the shell.
+            if found.iter().filter(|pid| words(pid).starts_with(b"sh")).count() == 1 {
+                break found;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(found.len(), 2, "the shell and its sleep");
+        assert_eq!(found.first(), Some(&proxy.id()));
+        assert!(found.get(1).is_some_and(|pid| words(pid).starts_with(b"sleep")));
+        drop(proxy.stdin.take());
+        proxy.wait().unwrap();
+    }
 }

@@ -56,6 +56,21 @@ impl Hub {
         });
     }
 
+    /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
+    /// which run before one that is spawned now.
+    fn guest_line(&self, id: u64, line: &[u8]) -> Flow {
+        self.0.burst.begin();
+        let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, true));
+        if self.0.burst.ends_later() {
+            let hub = self.clone();
+            spawn_local(async move {
+                hub.0.burst.handle_later();
+                hub.end_burst();
+            });
+        }
+        flow
+    }
+
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.
     pub(crate) fn marked_tool<T>(&self, name: &[u8], look: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let inner = self.0.inner.borrow();
@@ -70,7 +85,7 @@ impl Guest {
         loop {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
-            match self.hub.with(|hub, inner, now| hub.client_line(inner, now, self.id, line, true)) {
+            match self.hub.guest_line(self.id, line) {
                 Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,
