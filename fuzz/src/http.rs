@@ -35,7 +35,10 @@ pub(crate) fn request(data: &[u8]) {
         let hosts = named("host");
         let [host] = hosts[..] else { panic!("{} hosts", hosts.len()) };
         let host = String::from_utf8_lossy(host).to_ascii_lowercase();
-        assert!(["localhost", "127.", "a.example", "["].iter().any(|start| host.starts_with(start)), "{host}");
+        assert!(
+            ["localhost", "127.", "a.example", "["].iter().any(|start| host.starts_with(start)),
+            "{host}"
+        );
         let given = named("authorization");
         assert!(matches!(given[..], [given] if given.ends_with(b"token")));
     }
@@ -57,7 +60,11 @@ pub(crate) fn request(data: &[u8]) {
             let Message::Request { method, .. } = message else { return };
             assert!(post.version.is_modern());
             let text: Vec<u8> = json::text(method.of(body)).collect();
-            assert!(text.starts_with(b"=?base64?") || named("mcp-method") == [&text[..]] || named("mcp-method")[0].starts_with(b"=?base64?"));
+            assert!(
+                text.starts_with(b"=?base64?")
+                    || named("mcp-method") == [&text[..]]
+                    || named("mcp-method")[0].starts_with(b"=?base64?")
+            );
         }
         Ok(Route::Modern) => {}
         Err(refusal) => assert!((400..500).contains(&refusal.status())),
@@ -88,7 +95,8 @@ fn replay(last: &[u8], steps: &[u8]) {
     }
     let Some(last) = EventId::read(last) else { return };
     if let Ok(after) = log.after(last) {
-        let got: Vec<EventId> = after.map(|(at, id)| if kept[at] == id { id } else { panic!("another event") }).collect();
+        let got: Vec<EventId> =
+            after.map(|(at, id)| if kept[at] == id { id } else { panic!("another event") }).collect();
         let missed = all.iter().filter(|id| id.stream == last.stream && id.number > last.number);
         assert!(missed.copied().eq(got), "a stream has a hole");
     }

@@ -34,6 +34,8 @@ mod exchange;
 mod facade;
 #[allow(clippy::expect_used, clippy::panic, reason = "a target fails by panicking")]
 mod front;
+#[allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a target fails by panicking")]
+mod http;
 #[allow(
     clippy::expect_used,
     clippy::panic,
@@ -42,8 +44,6 @@ mod front;
     reason = "a target fails by panicking"
 )]
 mod relay;
-#[allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a target fails by panicking")]
-mod http;
 
 /// Takes the bytes of the fuzzer, and panics if what must hold does not.
 pub type Target = fn(&[u8]);

@@ -2,13 +2,13 @@
 
 use core::net::IpAddr;
 
+use drowse_core::activity::Asker;
 use drowse_core::envelope;
 use drowse_core::front::Front;
 use drowse_core::front::http::events::{self, EventId, Log};
 use drowse_core::front::http::gate::check_token;
 use drowse_core::front::http::sessions::{self, Sessions};
 use drowse_core::front::http::{Gate, Get, Limits, Pace, Post, Refusal, Route, mirror, requests, status};
-use drowse_core::activity::Asker;
 use drowse_core::http::headers;
 use drowse_core::message::Writer;
 use drowse_core::time::Instant;
@@ -19,7 +19,13 @@ use crate::surface::text;
 /// The bytes are every value, and the body.
 pub fn read(bytes: &[u8]) {
     const NAMES: [&str; 8] = [
-        "host", "content-type", "accept", "mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name",
+        "host",
+        "content-type",
+        "accept",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "mcp-method",
+        "mcp-name",
         "authorization",
     ];
     let values = NAMES.map(|name| (name, bytes));
@@ -45,7 +51,9 @@ pub fn read(bytes: &[u8]) {
             Err(refusal) => refused(refusal, bytes),
         }
     }
-    board::checksum(u64::from(status(bytes)) + u64::from(headers::says(bytes, bytes) || headers::is_fit(bytes)));
+    board::checksum(
+        u64::from(status(bytes)) + u64::from(headers::says(bytes, bytes) || headers::is_fit(bytes)),
+    );
     for headers in [headers, json] {
         match (Post::read(headers), envelope::read(bytes)) {
             (Ok(post), Ok(message)) => {

@@ -292,7 +292,9 @@ fn in_the_making(server: Server<[Slot; 2], [relay::Slot; 8]>, bytes: &[u8]) {
         }
         while server.poll_action().is_some() {}
         board::checksum(dev.poll_timeout().map_or(0, Instant::as_micros) + dev.waiting() as u64);
-        board::checksum(u64::from(dev.is_active() || dev.is_stalled() || dev.is_building() || dev.is_restarting()));
+        board::checksum(u64::from(
+            dev.is_active() || dev.is_stalled() || dev.is_building() || dev.is_restarting(),
+        ));
     }
     let whole = Span::new(0, bytes.len());
     board::checksum(dev::names::ours_in(bytes, whole).count() as u64);
@@ -407,7 +409,15 @@ fn announced(bytes: &[u8]) {
         let mut w = Writer::new(&mut buffer);
         match write {
             0 => relay::wire::subscribe(&mut w, 1, uri, bytes.len() > 9),
-            1 => relay::wire::listen(&mut w, 1, Revision::LATEST_MODERN, us, lists, [uri].into_iter(), [uri].into_iter()),
+            1 => relay::wire::listen(
+                &mut w,
+                1,
+                Revision::LATEST_MODERN,
+                us,
+                lists,
+                [uri].into_iter(),
+                [uri].into_iter(),
+            ),
             2 => relay::wire::acknowledged(&mut w, bytes, lists, [uri].into_iter(), [uri].into_iter()),
             3 => relay::wire::updated(&mut w, bytes, uri),
             5 => relay::wire::task(&mut w, bytes, bytes, Span::new(0, bytes.len())),

@@ -113,7 +113,7 @@ fn notifications_and_answers_are_not_counted() {
     let cancel = br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#;
     match front.handle_frame(cancel, DEFAULT) {
         Inbound::Cancel { request, reason } => {
-            assert_eq!((request.of(cancel), reason), (&br#""a""#[..], None))
+            assert_eq!((request.of(cancel), reason), (&br#""a""#[..], None));
         }
         other => panic!("{other:?}"),
     }
