@@ -1,6 +1,6 @@
 //! Runs the suite's server scenarios one at a time against drowse with the everything server behind it, and judges them.
 //!
-//! One drowse for all scenarios of a [`Pairing`]: the version that the suite speaks, the one that the server is
+//! One drowse for all scenarios of a pairing: the version that the suite speaks, the one that the server is
 //! restricted to, and what lies between drowse and the server.
 
 use std::fs;

@@ -78,6 +78,7 @@ fn is_server(pid: u32, server: &[String]) -> bool {
 mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -96,17 +97,17 @@ mod tests {
         let mut line = String::new();
         BufReader::new(proxy.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let words = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        // Until both are what they are to be, and no copy of the shell.
+        let until = Instant::now() + Duration::from_secs(20);
         let found = loop {
             let found = proxies(proxy.id(), &server);
-            // Both have begun once neither is a copy of the shell.
-            if found.iter().filter(|pid| words(pid).starts_with(b"sh")).count() == 1 {
+            if found.len() == 2 && found.get(1).is_some_and(|pid| words(pid).starts_with(b"sleep")) {
                 break found;
             }
+            assert!(Instant::now() < until, "the shell and its sleep, not {found:?}");
             std::thread::yield_now();
         };
-        assert_eq!(found.len(), 2, "the shell and its sleep");
         assert_eq!(found.first(), Some(&proxy.id()));
-        assert!(found.get(1).is_some_and(|pid| words(pid).starts_with(b"sleep")));
         drop(proxy.stdin.take());
         proxy.wait().unwrap();
     }
