@@ -3,6 +3,7 @@
 //! Owns taking, waiting for and handing down of locks on files that are never renamed or unlinked. The
 //! kernel frees a lock when the last descriptor of its holder is closed, so nothing here cleans up.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -20,6 +21,9 @@ use crate::process::ProcessIdentity;
 use crate::regular;
 use crate::sys;
 use crate::wait::{Wait, Woken};
+
+/// How often the list of all locks is read again until it agrees with itself.
+const AGREEMENT: usize = 8;
 
 /// A longer note is none.
 const MAX_NOTE: u64 = 64 << 10;
@@ -218,6 +222,20 @@ pub fn noted(path: &Path) -> Option<ProcessIdentity> {
 /// named, nor are those of other containers.
 pub(crate) fn holders(path: &Path) -> Vec<u32> {
     let Ok(inode) = std::fs::metadata(path).map(|meta| meta.ino().to_string()) else { return Vec::new() };
+    // The kernel gives the list in pieces. One that changes meanwhile, by whatever locks there are on the machine, may miss a
+    // line or show it twice.
+    let mut last = holders_now(&inode);
+    for _ in 0..AGREEMENT {
+        let again = holders_now(&inode);
+        if again == last {
+            break;
+        }
+        last = again;
+    }
+    last.into_iter().collect()
+}
+
+fn holders_now(inode: &str) -> BTreeSet<u32> {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let held = |line: &str| {
         // Number, FLOCK (or an arrow for those who wait), ADVISORY, WRITE, process, device and inode, range.
@@ -226,9 +244,7 @@ pub(crate) fn holders(path: &Path) -> Vec<u32> {
         file.rsplit(':').next().filter(|found| *found == inode)?;
         pid.parse().ok()
     };
-    // A list that changes while it is read may show a line twice.
-    let holders: std::collections::BTreeSet<u32> = locks.lines().filter_map(held).collect();
-    holders.into_iter().collect()
+    locks.lines().filter_map(held).collect()
 }
 
 /// Whether a process has a lock's file open: without that it cannot hold the lock. `None` if the kernel does
