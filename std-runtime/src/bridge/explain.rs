@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn outsiders_are_told_what_went_wrong_and_nothing_of_the_surroundings() {
         let around = Circumstances {
-            start: Some("cannot run /home/me/s3cret"),
+            start: Some("cannot run /opt/s3cret"),
             stderr: Some("token s3cret refused"),
             retry_at_ms: Some(5),
             limit: 1 << 20,
