@@ -359,6 +359,14 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
         self.deferring > 0
     }
 
+    /// Whether somebody wants to hear of that URI. One that nobody wants is kept until the server was told so
+    /// ([`Step::Forget`]).
+    #[must_use]
+    pub fn is_wanted(&self, uri: Uri) -> bool {
+        uri == self.slots.uri(uri.index)
+            && matches!(self.slots.at(uri.index), Content::Topic(topic) if topic.wants > 0)
+    }
+
     /// What that listener hears of.
     pub fn heard_by(&self, listener: Listener) -> impl Iterator<Item = Uri> {
         let wants = self.slots.wants();

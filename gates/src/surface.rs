@@ -356,7 +356,7 @@ fn listeners(bytes: &[u8]) {
             }
             if let Ok(uri) = uri {
                 relay.handle_honoured(wire, uri);
-                board::checksum(u64::from(relay.handle_updated(Some(wire), uri)));
+                board::checksum(u64::from(relay.handle_updated(Some(wire), uri) && relay.is_wanted(uri)));
                 board::checksum(u64::from(relay.want_task(listener, Some(uri)).is_ok()));
             }
             relay.handle_acknowledged(at, wire);

@@ -53,6 +53,27 @@ fn each_hears_its_own_and_nothing_else() {
 }
 
 #[test]
+fn what_nobody_wants_is_not_wanted_before_the_server_knows() {
+    for era in ERAS {
+        let mut world = World::up(era);
+        let (one, two) = (world.listen(&[1], Lists::NONE), world.listen(&[1, 2], Lists::NONE));
+        world.settle();
+        let (shared, other) = (world.texts[&1], world.texts[&2]);
+        assert!(world.relay.is_wanted(shared) && world.relay.is_wanted(other));
+        world.leave(two);
+        assert!(world.relay.is_wanted(shared) && !world.relay.is_wanted(other), "{era:?}");
+        world.leave(one);
+        assert!(!world.relay.is_wanted(shared), "{era:?}");
+        assert_eq!(world.announced(), [1, 2].into(), "the server was not told yet");
+        world.settle();
+        assert!(!world.relay.is_wanted(shared));
+        // Its slot is somebody else's by now.
+        world.listen(&[3], Lists::NONE);
+        assert!(!world.relay.is_wanted(shared) && !world.relay.is_wanted(other));
+    }
+}
+
+#[test]
 fn tasks_are_heard_of_where_there_are_such_and_keep_nothing_awake() {
     for era in ERAS {
         let mut world = World::up(era);

@@ -952,7 +952,7 @@ impl Inner {
             "generation": lifecycle.generation(),
             "serverPid": self.running.as_ref().and_then(|running| running.control.pid()),
             "inFlight": lifecycle.in_flight(),
-            "subscriptions": self.listeners.wanted(),
+            "subscriptions": self.listeners.wanted(&self.server),
             "syncs": self.syncs.status(),
             "deferredBy": self.deferred_by(),
             "tally": self.tally(),

@@ -14,7 +14,7 @@ impl Inner {
             many => reasons.push(format!("{many} operations in flight")),
         }
         if self.server.relay().defers() {
-            for uri in self.listeners.wanted() {
+            for uri in self.listeners.wanted(&self.server) {
                 let files: Vec<_> = self.syncs.files_of(uri).collect();
                 // Each file has a listener of its own.
                 if self.listeners.count_of(uri, &self.server) > files.len() || files.is_empty() {

@@ -107,8 +107,9 @@ impl Listeners {
     }
 
     /// The URIs that somebody wants to hear of.
-    pub(super) fn wanted(&self) -> Vec<&str> {
-        let mut wanted: Vec<&str> = self.uris.keys().map(|text| &**text).collect();
+    pub(super) fn wanted(&self, server: &Machine) -> Vec<&str> {
+        let is_wanted = |(_, uri): &(&Rc<str>, &Uri)| server.relay().is_wanted(**uri);
+        let mut wanted: Vec<&str> = self.uris.iter().filter(is_wanted).map(|(text, _)| &**text).collect();
         wanted.sort_unstable();
         wanted
     }

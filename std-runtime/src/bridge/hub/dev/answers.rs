@@ -245,7 +245,7 @@ impl Inner {
         let (breaker, stopping) = (lifecycle.crashes().is_open(), self.server.is_stopping());
         let pid = self.server_pid();
         let stderr = self.stderr_tail();
-        let subscriptions = json!(self.listeners.wanted());
+        let subscriptions = json!(self.listeners.wanted(&self.server));
         let Some(dev) = &self.dev else { return Answer::error("no dev proxy", "unsupported") };
         let redacted = |text: &str| dev.workshop.redacted(text);
         let word = match state {
