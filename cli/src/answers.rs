@@ -84,7 +84,8 @@ impl<'a> Answerer<'a> {
         // A program reads what `--json` prints, and nobody may be there.
         let terminal = if elicit.is_some() || output.json { None } else { Terminal::open() };
         // If it cannot be read, the call says why.
-        let record = record::read_session(sessions.home(), session).ok().flatten();
+        let members = ["roots", "samplingCommand"];
+        let record = record::read_session_with(sessions.home(), session, &members).ok().flatten();
         let (mut roots, mut sampling) = (Vec::new(), None);
         if let Some(record) = record {
             let settings = record.settings;

@@ -107,7 +107,7 @@ impl Output {
     pub(crate) fn failure(&self, failure: &Failure) {
         // Valid JSON may still hold what steers a terminal (C1, reordering).
         let text = match self.json {
-            true if io::stderr().is_terminal() => sanitize_json(&failure.to_json()),
+            true if is_told_to_a_terminal() => sanitize_json(&failure.to_json()),
             true => failure.to_json(),
             false => failure.to_text(),
         };
@@ -149,6 +149,12 @@ const BROKEN_PIPE: &str = "broken-pipe";
 fn is_terminal() -> bool {
     static TERMINAL: OnceLock<bool> = OnceLock::new();
     *TERMINAL.get_or_init(|| io::stdout().is_terminal())
+}
+
+/// Whether stderr, where notices and questions go, is a terminal.
+pub(crate) fn is_told_to_a_terminal() -> bool {
+    static TERMINAL: OnceLock<bool> = OnceLock::new();
+    *TERMINAL.get_or_init(|| io::stderr().is_terminal())
 }
 
 /// The columns of the terminal that stdout is; nothing is fitted for a pipe or a file.

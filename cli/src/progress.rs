@@ -3,12 +3,13 @@
 //! Owns what the line says and how often. Costs nothing before the first notification, and shows nothing of what is
 //! over before anybody could read it.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::layout::head;
+use crate::output;
 use crate::text::{duration, one_line};
 
 /// What is over sooner needs no progress.
@@ -30,7 +31,7 @@ pub(crate) struct Progress {
 
 /// Whether stderr is a place where a line can be written over.
 pub(crate) fn has_terminal() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    output::is_told_to_a_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Shows one line, over the one before; an empty one takes it away.

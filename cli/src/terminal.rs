@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -15,6 +15,7 @@ use drowse_runtime::input::{Choice, Field, FieldKind, Form, InputError};
 use drowse_runtime::wait::Woken;
 use serde_json::{Map, Value};
 
+use crate::output;
 use crate::text::{Sanitized, one_line};
 
 /// The longest line that is read.
@@ -49,7 +50,7 @@ enum Line {
 impl Terminal {
     /// The terminal, if there is one where questions can be seen and answered.
     pub(crate) fn open() -> Option<Self> {
-        if !io::stderr().is_terminal() {
+        if !output::is_told_to_a_terminal() {
             return None;
         }
         let tty = File::open("/dev/tty").ok()?;

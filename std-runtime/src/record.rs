@@ -313,9 +313,34 @@ pub enum RecordError {
 /// # Errors
 /// If the record is damaged, of a newer drowse, or cannot be read.
 pub fn read_session(home: &Home, name: &SessionName) -> Result<Option<SessionRecord>, RecordError> {
-    read(&home.session_file(name), || {
-        format!("remove the session with `drowse close {name}` and connect it again, or restore the file")
+    read_session_if(home, name, |_| true)
+}
+
+/// Reads what is wanted of a session if one of these members may be in it, which takes less than to read it: a call to an
+/// awake server seldom needs it. `None` if none is.
+///
+/// # Errors
+/// If the record, then, is damaged, of a newer drowse, or cannot be read.
+pub fn read_session_with(
+    home: &Home,
+    name: &SessionName,
+    members: &[&str],
+) -> Result<Option<SessionRecord>, RecordError> {
+    read_session_if(home, name, |bytes| {
+        let has = |word: &[u8]| bytes.windows(word.len()).any(|at| at == word);
+        // By hand a name can be written in other ways, too.
+        members.iter().any(|member| has(member.as_bytes())) || has(br"\u")
     })
+}
+
+fn read_session_if(
+    home: &Home,
+    name: &SessionName,
+    wanted: impl FnOnce(&[u8]) -> bool,
+) -> Result<Option<SessionRecord>, RecordError> {
+    let fix =
+        || format!("remove the session with `drowse close {name}` and connect it again, or restore the file");
+    read_if(&home.session_file(name), fix, wanted)
 }
 
 /// Reads what is known of a session; `None` if it was never started. A file of no bytes, as a power cut may
@@ -459,6 +484,15 @@ struct SchemaOnly {
 
 /// Reads a document; `None` if there is no file.
 pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result<Option<T>, RecordError> {
+    read_if(path, fix, |_| true)
+}
+
+/// The same for a record whose bytes are as `wanted`; any other counts as none.
+fn read_if<T: Document>(
+    path: &Path,
+    fix: impl Fn() -> String,
+    wanted: impl FnOnce(&[u8]) -> bool,
+) -> Result<Option<T>, RecordError> {
     let malformed = |what: String| RecordError::Malformed { path: path.to_owned(), what, fix: fix() };
     let file = match regular::open(path) {
         Ok(file) => file,
@@ -472,7 +506,7 @@ pub(crate) fn read<T: Document>(path: &Path, fix: impl Fn() -> String) -> Result
     if bytes.len() as u64 > MAX_RECORD {
         return Err(malformed(format!("more than {MAX_RECORD} bytes, larger than any record")));
     }
-    if bytes.is_empty() && T::MAY_BE_EMPTY {
+    if bytes.is_empty() && T::MAY_BE_EMPTY || !wanted(&bytes) {
         return Ok(None);
     }
     let newer = |schema: u32| RecordError::Newer { path: path.to_owned(), schema };
@@ -565,6 +599,28 @@ mod tests {
             share: None,
             identity: String::new(),
             created: 7,
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_only_where_a_member_may_be_in_it() {
+        let (_dir, home, name) = home();
+        let members = ["roots", "samplingCommand"];
+        assert_eq!(read_session_with(&home, &name, &members).unwrap(), None);
+        let plain = SessionRecord { settings: Settings::default(), ..session() };
+        write_session(&home, &name, &plain).unwrap();
+        assert_eq!(read_session_with(&home, &name, &members).unwrap(), None);
+        let with_roots = Settings { roots: Some(vec!["file:///r".to_owned()]), ..Settings::default() };
+        let with_sampling = Settings { sampling_command: Some("ask".to_owned()), ..Settings::default() };
+        for settings in [with_roots, with_sampling] {
+            let record = SessionRecord { settings, ..plain.clone() };
+            write_session(&home, &name, &record).unwrap();
+            assert_eq!(read_session_with(&home, &name, &members).unwrap(), Some(record.clone()));
+            // The same by hand.
+            let text = fs::read_to_string(home.session_file(&name)).unwrap();
+            let text = text.replace("\"roots", "\"\\u0072oots").replace("\"samp", "\"s\\u0061mp");
+            fs::write(home.session_file(&name), text).unwrap();
+            assert_eq!(read_session_with(&home, &name, &members).unwrap(), Some(record));
         }
     }
 
