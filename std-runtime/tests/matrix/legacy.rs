@@ -113,6 +113,16 @@ fn finish(stage: &Stage, tag: &str) {
     says_for(stage, &wire, &json!({"jsonrpc": "2.0", "id": wire, "result": result}));
 }
 
+/// A client during whose call (`a`, tagged `t`) the server has asked something (`m`).
+async fn questioned(peer: Peer, capabilities: Value) -> (Stage, Hub, Caller) {
+    let era = peer.era();
+    let (stage, hub) = ready(peer).await;
+    let mut caller = client(&hub, capabilities).await;
+    let wire = call(&stage, &mut caller, "a", "t").await;
+    server_asks(&stage, era, &wire, "m");
+    (stage, hub, caller)
+}
+
 /// Waits for what a client is asked.
 async fn asked(caller: &mut Caller, message: &str) -> Value {
     let question = caller.receive().await.unwrap();
@@ -395,10 +405,7 @@ async fn a_question_goes_to_the_client_whose_call_it_belongs_to(peer: Peer) {
 
 async fn a_client_that_cannot_be_asked_declines(peer: Peer) {
     let era = peer.era();
-    let (stage, hub) = ready(peer).await;
-    let mut caller = client(&hub, json!({"sampling": {}})).await;
-    let wire = call(&stage, &mut caller, "a", "t").await;
-    server_asks(&stage, era, &wire, "m");
+    let (stage, _hub, mut caller) = questioned(peer, json!({"sampling": {}})).await;
     sleep(A_WHILE).await;
     let declined = json!({"action": "decline"});
     match era {
@@ -416,10 +423,7 @@ async fn a_client_that_cannot_be_asked_declines(peer: Peer) {
 
 async fn a_client_that_does_not_answer_is_waited_for_so_long(peer: Peer) {
     let era = peer.era();
-    let (stage, hub) = ready(peer).await;
-    let mut caller = client(&hub, elicits()).await;
-    let wire = call(&stage, &mut caller, "a", "t").await;
-    server_asks(&stage, era, &wire, "m");
+    let (stage, _hub, mut caller) = questioned(peer, elicits()).await;
     let question = asked(&mut caller, "m").await;
     let began = stage.elapsed();
     let withdrawn = caller.receive().await.unwrap();
@@ -444,10 +448,7 @@ async fn a_client_that_does_not_answer_is_waited_for_so_long(peer: Peer) {
 
 async fn the_end_of_a_client_is_the_end_of_its_questions(peer: Peer) {
     let era = peer.era();
-    let (stage, hub) = ready(peer).await;
-    let mut caller = client(&hub, elicits()).await;
-    let wire = call(&stage, &mut caller, "a", "t").await;
-    server_asks(&stage, era, &wire, "m");
+    let (stage, _hub, mut caller) = questioned(peer, elicits()).await;
     asked(&mut caller, "m").await;
     drop(caller);
     sleep(A_WHILE).await;
@@ -459,11 +460,7 @@ async fn the_end_of_a_client_is_the_end_of_its_questions(peer: Peer) {
 }
 
 async fn a_cancelled_call_withdraws_its_questions(peer: Peer) {
-    let era = peer.era();
-    let (stage, hub) = ready(peer).await;
-    let mut caller = client(&hub, elicits()).await;
-    let wire = call(&stage, &mut caller, "a", "t").await;
-    server_asks(&stage, era, &wire, "m");
+    let (stage, _hub, mut caller) = questioned(peer, elicits()).await;
     let question = asked(&mut caller, "m").await;
     caller.notify("notifications/cancelled", json!({"requestId": "a"})).await;
     let withdrawn = caller.receive().await.unwrap();
@@ -475,10 +472,7 @@ async fn a_cancelled_call_withdraws_its_questions(peer: Peer) {
 
 async fn an_error_of_the_client_is_passed_on(peer: Peer) {
     let era = peer.era();
-    let (stage, hub) = ready(peer).await;
-    let mut caller = client(&hub, elicits()).await;
-    let wire = call(&stage, &mut caller, "a", "t").await;
-    server_asks(&stage, era, &wire, "m");
+    let (stage, _hub, mut caller) = questioned(peer, elicits()).await;
     let question = asked(&mut caller, "m").await;
     let error = json!({"code": -32603, "message": "no screen"});
     caller.line(&json!({"jsonrpc": "2.0", "id": question, "error": error}).to_string()).await;
