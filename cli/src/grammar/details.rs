@@ -77,6 +77,7 @@ Over HTTP:
   head=30s           for the head of a request, and for the next request on a connection
   body-time=60s      for the body of a request
   stalled=30s        until a connection ends whose client takes nothing
+  hold=off           until a session's stream is closed, and its client, if of 2025-11-25, polls for the rest
 
 For example:
   drowse dev -- node server.js

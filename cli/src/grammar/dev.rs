@@ -61,8 +61,8 @@ pub(super) fn build(command: Command) -> Command {
                 "http-limit",
                 None,
                 "NAME=VALUE",
-                "HTTP: connections, body, sessions, streams, unread, events (numbers), idle, head, body-time, stalled \
-                 (durations); repeatable",
+                "HTTP: connections, body, sessions, streams, unread, events (numbers), idle, head, body-time, stalled, \
+                 hold (durations); repeatable",
             )
             .action(ArgAction::Append),
         )
