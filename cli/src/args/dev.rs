@@ -130,6 +130,7 @@ fn limit(limits: &mut Limits, pace: &mut Pace, typed: &str) -> Result<(), Failur
     match name {
         "connections" => limits.connections = count()?,
         "body" => limits.body = count()?,
+        "bodies" => limits.bodies = count()?,
         "sessions" => limits.sessions = count()?,
         "streams" => limits.streams = count()?,
         "unread" => limits.unread = count()?,
@@ -141,7 +142,7 @@ fn limit(limits: &mut Limits, pace: &mut Pace, typed: &str) -> Result<(), Failur
         "hold" => pace.hold = if value == "off" { None } else { Some(period()?) },
         _ => {
             return Err(wrong(
-                "there is no such limit; there are connections, body, sessions, streams, unread, events, idle, head, \
+                "there is no such limit; there are connections, body, bodies, sessions, streams, unread, events, idle, head, \
                  body-time, stalled and hold",
             ));
         }
@@ -177,6 +178,7 @@ mod tests {
         let mut limits = Limits {
             connections: 1,
             body: 1,
+            bodies: 1,
             sessions: 1,
             streams: 1,
             unread: 1,

@@ -20,7 +20,8 @@ const PARAM: &str = "mcp-param-";
 /// Writes the headers that a page may send: those that any may, and of those that it asks for the parameters of tools.
 pub fn write_allowed(headers: &(impl Headers + ?Sized), w: &mut Writer<'_>) {
     w.raw(HEADERS.as_bytes());
-    let asked = headers.all(Header::RequestHeaders.name()).flat_map(|value| value.split(|byte| *byte == b','));
+    let asked =
+        headers.all(Header::RequestHeaders.name()).flat_map(|value| value.split(|byte| *byte == b','));
     for name in asked.map(<[u8]>::trim_ascii) {
         let is_param = name
             .split_at_checked(PARAM.len())
@@ -44,6 +45,19 @@ const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
-            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
         )
 }

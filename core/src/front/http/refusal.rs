@@ -244,12 +244,12 @@ impl fmt::Display for Refusal {
                 f.write_str("the body must be application/json, and Content-Type must say so")
             }
             Self::Charset => f.write_str("JSON is UTF-8: send the body in it, and no other charset"),
-            Self::ContentEncoding => f.write_str(
-                "the body is packed: send it as it is, without Content-Encoding",
-            ),
-            Self::TransferEncoding => f.write_str(
-                "the body is encoded on its way: send it as it is, or in chunks",
-            ),
+            Self::ContentEncoding => {
+                f.write_str("the body is packed: send it as it is, without Content-Encoding")
+            }
+            Self::TransferEncoding => {
+                f.write_str("the body is encoded on its way: send it as it is, or in chunks")
+            }
             Self::NotAcceptable => f.write_str(
                 "Accept must name application/json and text/event-stream, or for a GET the latter",
             ),

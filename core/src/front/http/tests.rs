@@ -271,7 +271,9 @@ fn a_post_is_json() {
         headers.extend_from_slice(more);
         post(&headers).map(|_| ())
     };
-    for kind in ["application/json;charset=\"UTF-8\"", "application/json; v=\";charset=x\"", "application/json;"] {
+    for kind in
+        ["application/json;charset=\"UTF-8\"", "application/json; v=\";charset=x\"", "application/json;"]
+    {
         assert_eq!(sent(kind, &[]), Ok(()), "{kind}");
     }
     for charset in ["utf-16", "iso-8859-1", "\"latin1\"", "", "utf-8; charset=utf-16"] {
@@ -680,10 +682,20 @@ fn only_pages_that_were_allowed_by_name_are_told_so() {
     // Without the token nothing else comes in.
     assert_eq!(gate.admit(&[host, named][..], None), Err(Refusal::Unauthorized));
     assert_eq!(gate.asks_first(&[host, named][..], None), Ok(false), "it asks for nothing");
-    assert_eq!(gate.asks_first(&[("host", &b"evil.example"[..]), named, wants][..], None), Err(Refusal::Host));
+    assert_eq!(
+        gate.asks_first(&[("host", &b"evil.example"[..]), named, wants][..], None),
+        Err(Refusal::Host)
+    );
     assert_eq!(gate.asks_first(&[host, named, wants][..], Some("evil.example")), Err(Refusal::Host));
-    for other in ["http://tool.example", "https://tool.example:1", "https://tool.example.evil", "null", "", "*",
-        "http://localhost"] {
+    for other in [
+        "http://tool.example",
+        "https://tool.example:1",
+        "https://tool.example.evil",
+        "null",
+        "",
+        "*",
+        "http://localhost",
+    ] {
         let headers = [host, from(other), wants];
         assert_eq!(gate.page(&headers[..]), None, "{other}");
         assert_eq!(gate.asks_first(&headers[..], None), Ok(false), "{other}");
