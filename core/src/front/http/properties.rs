@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn a_connection_is_over_when_its_client_was_quiet(steps in prop::collection::vec((0u8..4, 0usize..4, 0u64..8), 1..60)) {
         let (idle, stalled) = (Duration::from_secs(10), Duration::from_secs(5));
-        let mut turns = turns::Turns::new(Instant::from_millis(0 * 1000), idle, stalled, [turns::Slot::EMPTY; 4]);
+        let mut turns = turns::Turns::new(Instant::from_micros(0), idle, stalled, [turns::Slot::EMPTY; 4]);
         // What is open, and since when it waits for its client.
         let mut open: Vec<(usize, Option<u64>)> = Vec::new();
         let (mut now, mut quiet) = (0, 0);
