@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use drowse_core::envelope::{self, Message};
 use drowse_core::front::http::events::{EventId, Log, Slot};
 use drowse_core::front::http::sessions::{self, Sessions};
-use drowse_core::front::http::{Gate, Get, Post, Route, mirror, requests, status};
+use drowse_core::front::http::{Gate, Get, Post, Route, mirror, pages, requests, status};
 use drowse_core::json;
 use drowse_core::message::Writer;
 use drowse_core::time::{Duration, Instant};
@@ -26,7 +26,15 @@ pub(crate) fn request(data: &[u8]) {
         .collect();
     let headers = &headers[..];
     let local = IpAddr::from([127, 0, 0, 1]);
-    let gate = Gate { local, hosts: &["a.example"], origins: &[], token: Some(b"token") };
+    let gate = Gate { local, hosts: &["a.example"], origins: &["https://a.example"], token: Some(b"token") };
+    let page = gate.page(headers);
+    assert!(page.is_none_or(|origin| origin.eq_ignore_ascii_case(b"https://a.example")));
+    assert!(!matches!(gate.asks_first(headers, None), Ok(true)) || page.is_some());
+    let mut buffer = vec![0; pages::allowed_length(headers)];
+    let mut w = Writer::new(&mut buffer);
+    pages::write_allowed(headers, &mut w);
+    let allowed = w.finish().expect("there is room");
+    assert!(allowed.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '));
     let named = |name: &str| {
         let found = headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.trim_ascii()).collect::<Vec<_>>()
@@ -52,6 +60,8 @@ pub(crate) fn request(data: &[u8]) {
     let _ = status(body);
     let (Ok(post), Ok(message)) = (Post::read(headers), envelope::read(body)) else { return };
     assert!(requests(body, &message).all(|id| envelope::is_id(id.of(body))));
+    let packed = |value: &&[u8]| value.to_ascii_lowercase().windows(4).any(|part| part == b"gzip");
+    assert!(!named("content-encoding").iter().chain(&named("transfer-encoding")).any(packed));
     let checked = mirror::check(&post, headers, body, &message, Some(TOOL));
     match post.route(body, &message) {
         Ok(Route::Session(session)) => assert_eq!(Some(session), post.session),

@@ -5,10 +5,13 @@ use core::net::IpAddr;
 use drowse_core::activity::Asker;
 use drowse_core::envelope;
 use drowse_core::front::Front;
+use drowse_core::front::http::bodies::Bodies;
 use drowse_core::front::http::events::{self, EventId, Log};
 use drowse_core::front::http::gate::check_token;
 use drowse_core::front::http::sessions::{self, Sessions};
-use drowse_core::front::http::{Gate, Get, Limits, Pace, Post, Refusal, Route, mirror, requests, status};
+use drowse_core::front::http::{
+    Gate, Get, Limits, Pace, Post, Refusal, Route, media, mirror, pages, requests, status, turns,
+};
 use drowse_core::http::headers;
 use drowse_core::message::Writer;
 use drowse_core::time::Instant;
@@ -31,13 +34,32 @@ pub fn read(bytes: &[u8]) {
     let values = NAMES.map(|name| (name, bytes));
     let headers: &[(&str, &[u8])] = &values;
     let json: &[(&str, &[u8])] = &[("content-type", b"application/json"), ("mcp-protocol-version", bytes)];
+    let coded: &[(&str, &[u8])] = &[
+        ("content-type", b"application/json"),
+        ("accept", bytes),
+        ("content-encoding", bytes),
+        ("transfer-encoding", bytes),
+    ];
     let gate = Gate {
         local: IpAddr::from([127, 0, 0, 1]),
         hosts: &["a.example"],
         origins: &["b"],
         token: (board::now() & 1 == 1).then_some(bytes),
     };
+    let origin: &[(&str, &[u8])] =
+        &[("host", bytes), ("origin", b"b"), ("access-control-request-method", bytes)];
+    board::checksum(gate.page(headers).or(gate.page(origin)).map_or(0, |origin| origin.len() as u64));
+    let mut out = [0; MESSAGE];
+    let mut w = Writer::new(&mut out);
+    let asked: &[(&str, &[u8])] = &[("access-control-request-headers", bytes)];
+    pages::write_allowed(asked, &mut w);
+    board::checksum(w.finish().map_or(0, <[u8]>::len) as u64 + pages::allowed_length(asked) as u64);
+    board::checksum(media::weight(bytes).map_or(0, u64::from));
     for authority in [None, core::str::from_utf8(bytes).ok()] {
+        match gate.asks_first(origin, authority) {
+            Ok(asks) => board::checksum(u64::from(asks)),
+            Err(refusal) => refused(refusal, bytes),
+        }
         if let Err(refusal) = gate.admit(headers, authority) {
             refused(refusal, bytes);
         }
@@ -54,7 +76,7 @@ pub fn read(bytes: &[u8]) {
     board::checksum(
         u64::from(status(bytes)) + u64::from(headers::says(bytes, bytes) || headers::is_fit(bytes)),
     );
-    for headers in [headers, json] {
+    for headers in [headers, json, coded] {
         match (Post::read(headers), envelope::read(bytes)) {
             (Ok(post), Ok(message)) => {
                 board::checksum(requests(bytes, &message).count() as u64);
@@ -89,6 +111,8 @@ fn tables(bytes: &[u8]) {
     let now = Instant::from_micros(board::now());
     let limits = Limits::default();
     let mut table = Sessions::new(limits.idle, [sessions::Slot::EMPTY; 4]);
+    let mut bodies = Bodies::new(limits.bodies);
+    let mut open = turns::Turns::new(now, limits.idle, limits.stalled, [turns::Slot::EMPTY; 4]);
     let mut log = Log::new(limits.events, [events::Slot::EMPTY; 4]);
     for byte in bytes {
         match table.open(now, u128::from(*byte)) {
@@ -101,6 +125,18 @@ fn tables(bytes: &[u8]) {
             }
             Err(refusal) => text(&refusal),
         }
+        let length = usize::from(*byte) << 20;
+        if let Err(refusal) = bodies.expect(length).and_then(|()| bodies.grow(usize::from(*byte), length)) {
+            text(&refusal);
+            bodies.release(length);
+        }
+        let request = open.open();
+        match byte & 3 {
+            0 => open.give(now, request),
+            1 => open.taken(request),
+            _ => open.close(now, request),
+        }
+        board::checksum(u64::from(open.is_over(now)) + bodies.held() as u64);
         let id = log.number(u32::from(*byte));
         board::checksum(log.push(id, usize::from(*byte)).gone as u64);
     }

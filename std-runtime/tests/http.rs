@@ -6,10 +6,12 @@ mod bridge;
 
 mod http {
     mod bytes;
+    mod encodings;
     mod gate;
     mod hostile;
     mod legacy;
     mod limits;
     mod modern;
     mod peer;
+    mod two;
 }

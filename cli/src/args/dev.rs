@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use drowse_core::front::http::Limits;
+use drowse_core::front::http::{Limits, Pace};
 
 use super::connect::{Variable, variables};
 use super::share::token;
@@ -44,6 +44,7 @@ pub(crate) struct Http {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) limits: Limits,
+    pub(crate) pace: Pace,
 }
 
 pub(super) fn read(matches: &ArgMatches) -> Result<Dev, Failure> {
@@ -107,15 +108,15 @@ fn http(matches: &ArgMatches) -> Result<Option<Http>, Failure> {
         ))
         .with_hint("only for this machine: --http 127.0.0.1:PORT"));
     }
-    let mut limits = Limits::default();
+    let (mut limits, mut pace) = (Limits::default(), Pace::default());
     for typed in many("http-limit") {
-        limit(&mut limits, &typed)?;
+        limit(&mut limits, &mut pace, &typed)?;
     }
     let (path, hosts, origins) = (one("http-path"), many("http-host"), many("http-origin"));
-    Ok(Some(Http { address, path, token, hosts, origins, limits }))
+    Ok(Some(Http { address, path, token, hosts, origins, limits, pace }))
 }
 
-fn limit(limits: &mut Limits, typed: &str) -> Result<(), Failure> {
+fn limit(limits: &mut Limits, pace: &mut Pace, typed: &str) -> Result<(), Failure> {
     let wrong = |what: &str| Failure::usage(format!("--http-limit {typed}: {what}"));
     let Some((name, value)) = typed.split_once('=') else { return Err(wrong("it takes NAME=VALUE")) };
     let count = || match number("--http-limit", value) {
@@ -129,6 +130,7 @@ fn limit(limits: &mut Limits, typed: &str) -> Result<(), Failure> {
     match name {
         "connections" => limits.connections = count()?,
         "body" => limits.body = count()?,
+        "bodies" => limits.bodies = count()?,
         "sessions" => limits.sessions = count()?,
         "streams" => limits.streams = count()?,
         "unread" => limits.unread = count()?,
@@ -137,10 +139,11 @@ fn limit(limits: &mut Limits, typed: &str) -> Result<(), Failure> {
         "head" => limits.head = period()?,
         "body-time" => limits.body_time = period()?,
         "stalled" => limits.stalled = period()?,
+        "hold" => pace.hold = if value == "off" { None } else { Some(period()?) },
         _ => {
             return Err(wrong(
-                "there is no such limit; there are connections, body, sessions, streams, unread, events, idle, head, \
-                 body-time and stalled",
+                "there is no such limit; there are connections, body, bodies, sessions, streams, unread, events, idle, head, \
+                 body-time, stalled and hold",
             ));
         }
     }
@@ -175,6 +178,7 @@ mod tests {
         let mut limits = Limits {
             connections: 1,
             body: 1,
+            bodies: 1,
             sessions: 1,
             streams: 1,
             unread: 1,
@@ -184,10 +188,11 @@ mod tests {
             body_time: Duration::ZERO,
             stalled: Duration::ZERO,
         };
+        let mut pace = Pace { hold: Some(Duration::ZERO), ..Pace::default() };
         for typed in table.split_whitespace().filter(|word| word.contains('=')) {
-            limit(&mut limits, typed).unwrap_or_else(|failure| panic!("{}", failure.message));
+            limit(&mut limits, &mut pace, typed).unwrap_or_else(|failure| panic!("{}", failure.message));
         }
-        assert_eq!(limits, Limits::default());
+        assert_eq!((limits, pace), (Limits::default(), Pace::default()));
         let usual = |flag: &str, secs: u64| {
             let of_flag = help.split_once(&format!("--{flag} ")).unwrap().1;
             let until = of_flag.find("\n      --").unwrap_or(of_flag.len());
@@ -198,6 +203,19 @@ mod tests {
         usual("drain", DRAIN_SECS);
         usual("discovery-wait", DISCOVERY_SECS);
         usual("build-timeout", BUILD_SECS);
+    }
+
+    #[test]
+    fn a_stream_is_held_for_as_long_as_is_said() {
+        let hold = |typed: &str| {
+            line(&format!("dev --http 0 {typed} x")).map(|(dev, _)| dev.http.unwrap().pace.hold)
+        };
+        assert_eq!(hold("").ok(), Some(None));
+        assert_eq!(hold("--http-limit hold=2m").ok(), Some(Some(Duration::from_secs(120))));
+        assert_eq!(hold("--http-limit hold=2m --http-limit hold=off").ok(), Some(None));
+        for wrong in ["hold=0", "hold=", "hold=soon", "hold=Off"] {
+            assert!(hold(&format!("--http-limit {wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
             origins: http.origins,
             token: http.token,
             limits: http.limits,
+            pace: http.pace,
             path: http.path.unwrap_or_else(|| serve::Options::default().path),
             ..serve::Options::default()
         },

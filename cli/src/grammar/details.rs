@@ -69,6 +69,7 @@ Over HTTP:
   Clients of both eras come to the same address. Limits, as they are without --http-limit NAME=VALUE:
   connections=1024   at once
   body=67108864      bytes of a request
+  bodies=268435456   bytes of all requests that are read or not answered
   sessions=256       of legacy clients, at once
   streams=64         and requests of a session, at once
   unread=8388608     bytes that wait for a client that does not read
@@ -77,6 +78,7 @@ Over HTTP:
   head=30s           for the head of a request, and for the next request on a connection
   body-time=60s      for the body of a request
   stalled=30s        until a connection ends whose client takes nothing
+  hold=off           until a session's stream is closed, and its client, if of 2025-11-25, polls for the rest
 
 For example:
   drowse dev -- node server.js

@@ -53,7 +53,7 @@ pub(super) fn build(command: Command) -> Command {
                 .action(ArgAction::Append),
         )
         .arg(
-            value("http-origin", None, "ORIGIN", "HTTP: web pages of this origin may come in; repeatable")
+            value("http-origin", None, "ORIGIN", "HTTP: web pages of this origin may come in, and read the answers (CORS); repeatable")
                 .action(ArgAction::Append),
         )
         .arg(
@@ -61,8 +61,8 @@ pub(super) fn build(command: Command) -> Command {
                 "http-limit",
                 None,
                 "NAME=VALUE",
-                "HTTP: connections, body, sessions, streams, unread, events (numbers), idle, head, body-time, stalled \
-                 (durations); repeatable",
+                "HTTP: connections, body, bodies, sessions, streams, unread, events (numbers), idle, head, body-time, stalled, \
+                 hold (durations); repeatable",
             )
             .action(ArgAction::Append),
         )

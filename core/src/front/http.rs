@@ -9,13 +9,18 @@
 //! 4. of a modern one all together, to [`mirror::check`]: whether headers and body say the same.
 //!
 //! What is refused is a [`Refusal`], with its status and a message of JSON-RPC for the body. [`sessions`] are those of
-//! the legacy era, and [`events`] what a client may ask for again that lost a stream.
+//! the legacy era, and [`events`] what a client may ask for again that lost a stream. [`bodies`] and [`turns`] bound what
+//! clients may take that send much, or do nothing; [`pages`] is what browsers are told.
 
+pub mod bodies;
 pub mod events;
 pub mod gate;
+pub mod media;
 pub mod mirror;
+pub mod pages;
 pub mod refusal;
 pub mod sessions;
+pub mod turns;
 
 #[cfg(test)]
 #[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
@@ -69,6 +74,8 @@ pub struct Limits {
     pub connections: usize,
     /// The longest body, in bytes.
     pub body: usize,
+    /// What all bodies hold together, in bytes.
+    pub bodies: usize,
     /// Sessions of legacy clients at once.
     pub sessions: usize,
     /// Streams and requests of one session at once.
@@ -92,6 +99,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             body: 64 << 20,
+            bodies: 256 << 20,
             sessions: 256,
             streams: 64,
             unread: 8 << 20,
@@ -144,34 +152,6 @@ pub enum Accepts {
     Json,
     /// A stream only.
     Stream,
-}
-
-impl Accepts {
-    /// Reads `Accept`. Without one everything is accepted.
-    fn read(headers: &(impl Headers + ?Sized)) -> Option<Self> {
-        let (mut any, mut json, mut stream, mut stream_first) = (false, false, false, false);
-        for value in headers.all(Header::Accept.name()) {
-            for range in value.split(|byte| *byte == b',') {
-                any = true;
-                let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-                let kind = parts.next().unwrap_or_default();
-                if parts.any(|part| part.eq_ignore_ascii_case(b"q=0")) {
-                    continue;
-                }
-                let is = |name: &str| kind.eq_ignore_ascii_case(name.as_bytes());
-                json |= is("application/json") || is("application/*") || is("*/*");
-                stream |= is("text/event-stream") || is("text/*") || is("*/*");
-                stream_first |= stream && !json;
-            }
-        }
-        match (any, json, stream) {
-            (_, true, true) if stream_first => Some(Self::StreamFirst),
-            (false, ..) | (_, true, true) => Some(Self::Both),
-            (_, true, false) => Some(Self::Json),
-            (_, false, true) => Some(Self::Stream),
-            (_, false, false) => None,
-        }
-    }
 }
 
 /// What `MCP-Protocol-Version` says.
@@ -240,11 +220,7 @@ impl<'h> Post<'h> {
     /// # Errors
     /// If its body is not JSON, or its client reads none of the two kinds of answers.
     pub fn read(headers: &'h (impl Headers + ?Sized)) -> Result<Self, Refusal> {
-        let kind = single(headers, Header::ContentType)?.unwrap_or_default();
-        let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        if !kind.eq_ignore_ascii_case(b"application/json") {
-            return Err(Refusal::ContentType);
-        }
+        media::check(headers)?;
         let accepts = Accepts::read(headers).ok_or(Refusal::NotAcceptable)?;
         Ok(Self { accepts, session: single(headers, Header::Session)?, version: Version::read(headers)? })
     }

@@ -23,6 +23,7 @@ use tokio::task::spawn_local;
 use super::Options;
 use super::endpoint::{CameAt, State, router, too_many};
 use super::io::{Local, Watched};
+use super::turns::Turns;
 use crate::bridge::Hub;
 
 /// How long connections may take to end when all does.
@@ -110,7 +111,9 @@ impl Door {
         let Ok(local) = stream.local_addr() else { return };
         let Ok(Some(modern)) = tokio::time::timeout(limits.head, speaks_two(&stream)).await else { return };
         let router = TowerToHyperService::new(self.router.clone());
-        let service = At { state: Rc::clone(&self.state), router, at: CameAt(local.ip()) };
+        let turns = modern.then(|| Turns::new(&limits, MULTIPLEXED as usize));
+        let service =
+            At { state: Rc::clone(&self.state), router, at: CameAt(local.ip()), turns: turns.clone() };
         let io = TokioIo::new(Watched::new(stream, limits.stalled));
         if modern {
             let connection = http2::Builder::new(Local)
@@ -120,7 +123,13 @@ impl Door {
                 .keep_alive_interval(limits.stalled)
                 .keep_alive_timeout(limits.stalled)
                 .serve_connection(io, service);
-            self.drive(connection, http2::Connection::graceful_shutdown).await;
+            let over = async {
+                match turns {
+                    Some(turns) => turns.over().await,
+                    None => std::future::pending().await,
+                }
+            };
+            self.drive(connection, http2::Connection::graceful_shutdown, over).await;
         } else {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -128,18 +137,24 @@ impl Door {
                 .max_headers(HEADERS)
                 .max_buf_size(HEAD)
                 .serve_connection(io, service);
-            self.drive(connection, http1::Connection::graceful_shutdown).await;
+            self.drive(connection, http1::Connection::graceful_shutdown, std::future::pending()).await;
         }
     }
 
-    /// Serves a connection to its end, or to that of all.
-    async fn drive<C: Future>(&self, connection: C, shut: fn(Pin<&mut C>)) {
+    /// Serves a connection to its end, or to that of all, or until its client was quiet for too long.
+    async fn drive<C: Future>(&self, connection: C, shut: fn(Pin<&mut C>), over: impl Future<Output = ()>) {
         let mut connection = pin!(connection);
         if !self.is_closing.get() {
             tokio::select! {
                 biased;
                 _ = &mut connection => return,
                 () = self.closing.notified() => {}
+                () = over => {
+                    // It is told, so that a request which it sends just now can go elsewhere.
+                    shut(connection.as_mut());
+                    let _ = tokio::time::timeout(GOODBYE, connection).await;
+                    return;
+                }
             }
         }
         shut(connection.as_mut());
@@ -169,6 +184,8 @@ struct At {
     state: Rc<State>,
     router: TowerToHyperService<Router>,
     at: CameAt,
+    /// Where there may be many at once.
+    turns: Option<Rc<Turns>>,
 }
 
 type Responds = Pin<Box<dyn Future<Output = Result<Response, Infallible>>>>;
@@ -182,7 +199,14 @@ impl Service<Request<Incoming>> for At {
         // Nearly all of them: there is nothing to choose from.
         if request.uri().path() == self.state.options.path {
             let (state, at) = (Rc::clone(&self.state), self.at);
-            return Box::pin(async move { Ok(state.respond(request, Some(at)).await) });
+            let turn = self.turns.as_ref().map(Turns::begin);
+            return Box::pin(async move {
+                let response = state.respond(request, Some(at)).await;
+                Ok(match turn {
+                    None => response,
+                    Some(turn) => turn.watch(response),
+                })
+            });
         }
         request.extensions_mut().insert(self.at);
         Box::pin(self.router.call(request))

@@ -1,6 +1,6 @@
 //! The endpoint: from a request of HTTP to the hub, and from what that says to a response.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -14,12 +14,13 @@ use ::http::{Method, StatusCode};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use drowse_core::envelope::{self, Message};
 use drowse_core::front::Front;
+use drowse_core::front::http::bodies::{Bodies, SHORT};
 use drowse_core::front::http::sessions::{SessionKey, Sessions, Slot};
 use drowse_core::front::http::{
-    self, Accepts, Gate, Get, Headers, Limit, Limits, Post, Refusal, Route, mirror,
+    self, Accepts, Gate, Get, Headers, Limit, Limits, Post, Refusal, Route, mirror, pages,
 };
 use drowse_core::message::Writer;
 use drowse_core::time::Instant;
@@ -50,6 +51,7 @@ pub(super) struct State {
     bound: SocketAddr,
     epoch: tokio::time::Instant,
     table: RefCell<Sessions<Box<[Slot]>>>,
+    bodies: Cell<Bodies>,
     /// By the index of the session's slot.
     sessions: RefCell<Vec<Option<Rc<Session>>>>,
     /// A session began.
@@ -63,6 +65,40 @@ struct View<'h>(&'h HeaderMap);
 impl Headers for View<'_> {
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.0.get_all(name).into_iter().map(HeaderValue::as_bytes)
+    }
+}
+
+/// What a body takes of what all may.
+struct Room<'s> {
+    bodies: &'s Cell<Bodies>,
+    has: usize,
+}
+
+impl Room<'_> {
+    fn grow(&mut self, to: usize) -> Result<(), Refusal> {
+        let mut all = self.bodies.get();
+        all.grow(self.has, to)?;
+        self.bodies.set(all);
+        self.has = to.max(self.has);
+        Ok(())
+    }
+
+    /// Makes room in `body` for so much, and not much more: of those that send slowly each has what came.
+    fn reserve(&mut self, body: &mut Vec<u8>, length: usize, longest: usize) -> Result<(), Refusal> {
+        if length > body.capacity() {
+            let capacity = body.capacity().saturating_mul(2).max(SHORT).min(longest).max(length);
+            self.grow(capacity)?;
+            body.reserve_exact(capacity - body.len());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let mut all = self.bodies.get();
+        all.release(self.has);
+        self.bodies.set(all);
     }
 }
 
@@ -81,13 +117,14 @@ impl From<Refusal> for Refused {
 
 impl State {
     pub(super) fn new(hub: &Hub, bound: SocketAddr, options: Options) -> Rc<Self> {
-        let Limits { sessions, idle, .. } = options.limits;
+        let Limits { sessions, idle, bodies, .. } = options.limits;
         Rc::new_cyclic(|this| Self {
             hub: hub.clone(),
             options,
             bound,
             epoch: tokio::time::Instant::now(),
             table: RefCell::new(Sessions::new(idle, vec![Slot::EMPTY; sessions].into_boxed_slice())),
+            bodies: Cell::new(Bodies::new(bodies)),
             sessions: RefCell::new(vec![None; sessions]),
             began: Notify::new(),
             this: this.clone(),
@@ -170,10 +207,23 @@ impl State {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        match self.serve(request, at).await {
+        let page = self.page(request.headers(), at);
+        let mut response = match self.serve(request, at).await {
             Ok(response) => response,
             Err(refused) => refusal(&refused),
+        };
+        if let Some(page) = page {
+            show(&mut response, page);
         }
+        response
+    }
+
+    /// The `Origin` of a request whose page may read the response.
+    fn page(&self, headers: &HeaderMap, at: Option<CameAt>) -> Option<HeaderValue> {
+        if self.options.origins.is_empty() {
+            return None;
+        }
+        self.gate(at).page(&View(headers)).and_then(|origin| HeaderValue::from_bytes(origin).ok())
     }
 
     async fn serve<B>(&self, request: Request<B>, at: Option<CameAt>) -> Result<Response, Refused>
@@ -182,18 +232,17 @@ impl State {
     {
         let (head, body) = request.into_parts();
         let view = View(&head.headers);
-        let local = at.map_or(self.bound.ip(), |at| at.0);
-        let gate = Gate {
-            local,
-            hosts: &self.options.hosts,
-            origins: &self.options.origins,
-            token: self.options.token.as_deref().map(str::as_bytes),
-        };
-        gate.admit(&view, head.uri.authority().map(::http::uri::Authority::as_str))?;
+        let gate = self.gate(at);
+        let authority = head.uri.authority().map(::http::uri::Authority::as_str);
+        if head.method == Method::OPTIONS && gate.asks_first(&view, authority)? {
+            return Ok(preflight(&view));
+        }
+        gate.admit(&view, authority)?;
         match head.method {
             Method::POST => {
                 let post = Post::read(&view)?;
-                let body = self.collect(body).await?;
+                // Its room is free again once it is answered.
+                let (body, _room) = self.collect(body).await?;
                 self.post(&post, &view, body).await
             }
             Method::GET => {
@@ -217,8 +266,17 @@ impl State {
         }
     }
 
+    fn gate(&self, at: Option<CameAt>) -> Gate<'_, String> {
+        Gate {
+            local: at.map_or(self.bound.ip(), |at| at.0),
+            hosts: &self.options.hosts,
+            origins: &self.options.origins,
+            token: self.options.token.as_deref().map(str::as_bytes),
+        }
+    }
+
     /// The whole body. What comes in one piece is not copied.
-    async fn collect<B>(&self, mut body: B) -> Result<Bytes, Refusal>
+    async fn collect<B>(&self, mut body: B) -> Result<(Bytes, Room<'_>), Refusal>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
@@ -227,9 +285,11 @@ impl State {
         if body.size_hint().lower() > limit as u64 {
             return Err(too_long);
         }
+        self.bodies.get().expect(usize::try_from(body.size_hint().lower()).unwrap_or(limit))?;
+        let mut room = Room { bodies: &self.bodies, has: 0 };
         let read = async {
             let mut first: Option<Bytes> = None;
-            let mut more = BytesMut::new();
+            let mut more = Vec::new();
             while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
                 // What breaks off may look like a message and is none.
                 let frame = frame.map_err(|_| Refusal::Incomplete)?;
@@ -238,12 +298,16 @@ impl State {
                 if length > limit {
                     return Err(too_long);
                 }
+                let rest = body.size_hint().upper().and_then(|rest| usize::try_from(rest).ok());
+                let longest = rest.map_or(limit, |rest| length.saturating_add(rest).min(limit));
                 match first.take() {
-                    None if more.is_empty() => first = Some(data),
-                    None => more.extend_from_slice(&data),
-                    Some(before) => {
-                        more.reserve(body.size_hint().lower().min(limit as u64) as usize + length);
-                        more.extend_from_slice(&before);
+                    None if more.is_empty() => {
+                        room.grow(length)?;
+                        first = Some(data);
+                    }
+                    before => {
+                        room.reserve(&mut more, length, longest)?;
+                        before.iter().for_each(|before| more.extend_from_slice(before));
                         more.extend_from_slice(&data);
                     }
                 }
@@ -251,10 +315,10 @@ impl State {
                     break;
                 }
             }
-            Ok(first.unwrap_or_else(|| more.freeze()))
+            Ok(first.unwrap_or_else(|| more.into()))
         };
         match tokio::time::timeout(self.options.limits.body_time, read).await {
-            Ok(body) => body,
+            Ok(body) => Ok((body?, room)),
             Err(_) => Err(Refusal::Limit(Limit::BodyTime)),
         }
     }
@@ -494,6 +558,29 @@ fn empty(status: StatusCode) -> Response {
     response
 }
 
+/// Tells a browser what its page may send.
+fn preflight(view: &View<'_>) -> Response {
+    let mut buffer = vec![0; pages::allowed_length(view)];
+    let mut w = Writer::new(&mut buffer);
+    pages::write_allowed(view, &mut w);
+    let allowed = w.finish().ok().and_then(|allowed| HeaderValue::from_bytes(allowed).ok());
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(pages::METHODS));
+    headers.extend(allowed.map(|allowed| (header::ACCESS_CONTROL_ALLOW_HEADERS, allowed)));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from(pages::MAX_AGE));
+    headers.insert(header::VARY, HeaderValue::from_static("access-control-request-headers"));
+    response
+}
+
+/// The page of that origin may read the response.
+fn show(response: &mut Response, page: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(pages::EXPOSED));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}
+
 fn refusal(refused: &Refused) -> Response {
     let mut buffer = vec![0; 1024 + refused.id.as_ref().map_or(0, Vec::len) + refused.body.len().min(4096)];
     let mut w = Writer::new(&mut buffer);
@@ -504,6 +591,9 @@ fn refusal(refused: &Refused) -> Response {
     match refused.why {
         Refusal::Unauthorized => {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refusal::ContentEncoding => {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         Refusal::Method => {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));

@@ -46,6 +46,12 @@ impl Event {
         Self { start: bytes.len(), bytes: bytes.into(), id: None }
     }
 
+    /// An event that says how to come again and nothing else.
+    pub(super) fn retry(retry: u128) -> Self {
+        let bytes = format!("retry: {retry}\n\n");
+        Self { start: bytes.len(), bytes: bytes.into(), id: None }
+    }
+
     /// The same with its id, for those who keep it.
     pub(super) fn with_id(self, id: EventId) -> Self {
         Self { id: Some(id), ..self }

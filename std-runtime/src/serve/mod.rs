@@ -10,6 +10,7 @@ mod io;
 mod lane;
 mod once;
 mod session;
+mod turns;
 
 use std::net::SocketAddr;
 

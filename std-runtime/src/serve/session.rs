@@ -21,6 +21,8 @@ use crate::bridge::{About, Guest, Sink};
 
 /// How many events are kept of a session at most.
 const KEPT: usize = 512;
+/// How many answers are kept for clients that were sent away before them.
+const AWAITED: usize = 64;
 
 /// One session.
 pub(super) struct Session {
@@ -35,6 +37,8 @@ struct Inner {
     revision: Option<Revision>,
     /// Of requests that are not answered.
     streams: Vec<Rc<Stream>>,
+    /// Those that were answered before their clients came again; the oldest first.
+    awaited: VecDeque<Rc<Stream>>,
     /// Of what belongs to no request.
     standing: Rc<Stream>,
     log: Log<Box<[events::Slot]>>,
@@ -65,7 +69,9 @@ pub(super) struct Stream {
     /// Which reader is the last; 0: none.
     reader: Cell<u64>,
     readers: Cell<u64>,
-    _permit: Option<Permit>,
+    /// Its reader was sent away, and is to come again.
+    away: Cell<bool>,
+    permit: RefCell<Option<Permit>>,
 }
 
 impl Stream {
@@ -81,6 +87,7 @@ impl Stream {
         let reader = self.readers.get() + 1;
         self.readers.set(reader);
         self.reader.set(reader);
+        self.away.set(false);
         // Who read it before finds out.
         self.lane.borrow_mut().wake();
         reader
@@ -112,11 +119,13 @@ impl Session {
             phase: Cell::new(Phase::Streaming),
             reader: Cell::new(0),
             readers: Cell::new(0),
-            _permit: None,
+            away: Cell::new(false),
+            permit: RefCell::default(),
         };
         let inner = Inner {
             revision: None,
             streams: Vec::new(),
+            awaited: VecDeque::new(),
             standing: Rc::new(standing),
             log: Log::new(kept, slots),
             kept: VecDeque::new(),
@@ -172,7 +181,8 @@ impl Session {
             phase: Cell::new(Phase::Undecided),
             reader: Cell::new(0),
             readers: Cell::new(0),
-            _permit: Some(permit),
+            away: Cell::new(false),
+            permit: RefCell::new(Some(permit)),
         });
         inner.streams.push(Rc::clone(&stream));
         Ok(stream)
@@ -200,6 +210,8 @@ impl Session {
     ) -> StreamSource {
         let reader = stream.attach();
         let hold = self.pace.hold.filter(|_| self.is_primed());
+        // Who is sent away is told when to come again.
+        let begins = begins.or_else(|| hold.map(|_| Event::retry(self.pace.retry.as_millis())));
         let hold = hold.map(|hold| Box::pin(tokio::time::sleep(hold)));
         StreamSource { session: Rc::clone(self), stream, reader, begins, hold, _permit: permit }
     }
@@ -222,7 +234,8 @@ impl Session {
     /// A stream that was lost, from that event on.
     pub(super) fn resume(self: &Rc<Self>, last: &[u8], permit: Permit) -> Result<StreamSource, Refusal> {
         let last = EventId::read(last).ok_or(Refusal::UnknownEvent)?;
-        let inner = self.inner.borrow_mut();
+        let mut inner = self.inner.borrow_mut();
+        let awaited = inner.take_awaited(last.stream);
         let missed = inner
             .log
             .after(last)
@@ -232,7 +245,7 @@ impl Session {
             number => inner.streams.iter().find(|stream| stream.number == number).cloned(),
         };
         drop(inner);
-        let stream = match (found, missed) {
+        let stream = match (found.or(awaited), missed) {
             (Some(stream), Ok(missed)) => {
                 let mut lane = stream.lane.borrow_mut();
                 lane.clear();
@@ -242,6 +255,8 @@ impl Session {
             }
             // What waits for it is told; that something is lost nobody can say.
             (Some(stream), Err(_)) if stream.is_standing() => stream,
+            // It was sent away, and more came than is kept. The answer is, and it is not lost by what drowse did.
+            (Some(stream), Err(_)) if stream.away.get() => stream,
             // It is answered, and the answer was not read.
             (None, Ok(missed)) if !missed.is_empty() => {
                 let mut lane = Lane::default();
@@ -255,7 +270,8 @@ impl Session {
                     phase: Cell::new(Phase::Streaming),
                     reader: Cell::new(0),
                     readers: Cell::new(0),
-                    _permit: None,
+                    away: Cell::new(false),
+                    permit: RefCell::default(),
                 })
             }
             _ => return Err(Refusal::UnknownEvent),
@@ -288,6 +304,24 @@ impl Inner {
         }
     }
 
+    /// A stream was answered whose client was sent away.
+    fn await_client(&mut self, stream: Rc<Stream>, unread: usize) {
+        // It is no request that is under way any more.
+        drop(stream.permit.borrow_mut().take());
+        self.awaited.push_back(stream);
+        let bytes = |all: &VecDeque<Rc<Stream>>| -> usize {
+            all.iter().map(|stream| stream.lane.borrow().bytes()).sum()
+        };
+        while self.awaited.len() > AWAITED || self.awaited.len() > 1 && bytes(&self.awaited) > unread {
+            self.awaited.pop_front();
+        }
+    }
+
+    fn take_awaited(&mut self, number: u32) -> Option<Rc<Stream>> {
+        let at = self.awaited.iter().position(|stream| stream.number == number)?;
+        self.awaited.remove(at)
+    }
+
     fn stream_of(&self, id: &[u8]) -> Option<Rc<Stream>> {
         self.streams.iter().find(|stream| stream.ids.iter().any(|one| one == id)).cloned()
     }
@@ -318,7 +352,7 @@ impl Sink for Session {
             if phase == Phase::Streaming {
                 inner.keep(stream.number, &event);
             }
-            let is_read = stream.reader.get() != 0;
+            let is_read = stream.reader.get() != 0 || stream.away.get() && answers;
             if phase == Phase::Undecided || is_read || stream.is_standing() {
                 let mut lane = stream.lane.borrow_mut();
                 lane.push(event);
@@ -338,6 +372,9 @@ impl Sink for Session {
         if answers {
             stream.lane.borrow_mut().end();
             inner.streams.retain(|one| !Rc::ptr_eq(one, &stream));
+            if stream.away.get() {
+                inner.await_client(stream, self.unread);
+            }
         }
         drop(inner);
     }
@@ -403,6 +440,8 @@ impl Source for StreamSource {
         if let Some(hold) = &mut self.hold
             && hold.as_mut().poll(context).is_ready()
         {
+            self.stream.reader.set(0);
+            self.stream.away.set(true);
             return Poll::Ready(None);
         }
         lane.wait(context);

@@ -73,3 +73,91 @@ fn what_cannot_be_served_is_said() {
     }
     assert!(Options::default().check().is_ok());
 }
+
+const TOOL: &str = "https://tool.example";
+
+fn with_page(options: &mut Options) {
+    options.origins = vec![TOOL.to_owned()];
+    options.token = Some("t0ken".to_owned());
+}
+
+#[test]
+fn a_page_that_is_allowed_by_name_is_told_what_it_may_send() {
+    serve(Era::Modern, with_page, async |endpoint| {
+        let mut client = endpoint.connect().await;
+        let asks = [
+            ("access-control-request-method", "POST"),
+            ("access-control-request-headers", "authorization,content-type,mcp-param-region,x-other"),
+        ];
+        let from = |origin: &'static str| [&[("origin", origin)][..], &asks].concat();
+        // Browsers send no token with it.
+        client.request("OPTIONS", &from(TOOL), "").await;
+        let head = client.head().await;
+        assert_eq!((head.status, head.header("access-control-allow-origin")), (204, Some(TOOL)));
+        assert_eq!(head.header("access-control-allow-methods"), Some("POST, GET, DELETE"));
+        let allowed: Vec<&str> = head.header("access-control-allow-headers").unwrap().split(", ").collect();
+        for name in [
+            "authorization",
+            "content-type",
+            "accept",
+            "mcp-session-id",
+            "mcp-protocol-version",
+            "last-event-id",
+            "mcp-method",
+            "mcp-name",
+            "mcp-param-region",
+        ] {
+            assert!(allowed.contains(&name), "{name}: {allowed:?}");
+        }
+        assert!(!allowed.contains(&"x-other"));
+        assert!(head.header("access-control-allow-credentials").is_none());
+        // To others nothing is said.
+        for (origin, status) in [("http://tool.example", 403), ("null", 403), ("http://localhost:1", 401)] {
+            client.request("OPTIONS", &from(origin), "").await;
+            let (head, _) = client.answer().await;
+            assert_eq!((head.status, head.header("access-control-allow-origin")), (status, None), "{origin}");
+        }
+        // One that asks nothing is no such question.
+        client.request("OPTIONS", &[("origin", TOOL)], "").await;
+        assert_eq!(client.answer().await.0.status, 401);
+        client.request("OPTIONS", &[&[("host", "evil.example")][..], &from(TOOL)].concat(), "").await;
+        assert_eq!(client.answer().await.0.status, 403);
+        assert_eq!(endpoint.stage.starts(), 0);
+    });
+}
+
+#[test]
+fn such_a_page_reads_answers_and_needs_the_token() {
+    serve(Era::Modern, with_page, async |endpoint| {
+        let mut client = endpoint.connect().await;
+        client.modern_with(&[("origin", TOOL)], &json!(1), "tools/list", json!({})).await;
+        let (head, _) = client.answer().await;
+        assert_eq!(
+            (head.status, head.header("access-control-allow-origin")),
+            (401, Some(TOOL)),
+            "it can read why"
+        );
+        let token = ("authorization", "Bearer t0ken");
+        for (method, status) in [("tools/list", 200), ("nonsense", 404)] {
+            client.modern_with(&[("origin", TOOL), token], &json!(1), method, json!({})).await;
+            let (head, _) = client.answer().await;
+            assert_eq!((head.status, head.header("access-control-allow-origin")), (status, Some(TOOL)));
+            assert_eq!(head.header("access-control-expose-headers"), Some("mcp-session-id"));
+            assert_eq!(head.header("vary"), Some("origin"));
+        }
+        let params = json!({"name": "slow", "arguments": {"seconds": 0.1, "every": 0.02}, "_meta": {"progressToken": 1}});
+        client.modern_with(&[("origin", TOOL), token], &json!(1), "tools/call", params).await;
+        let head = client.head().await;
+        assert_eq!((head.is_stream(), head.header("access-control-allow-origin")), (true, Some(TOOL)));
+        // Pages of this machine and clients that are none are told nothing, as before.
+        for more in [&[token][..], &[token, ("origin", "http://localhost:1")]] {
+            let mut client = endpoint.connect().await;
+            client.modern_with(more, &json!(1), "tools/list", json!({})).await;
+            let (head, _) = client.answer().await;
+            assert_eq!(
+                (head.status, head.header("access-control-allow-origin"), head.header("vary")),
+                (200, None, None)
+            );
+        }
+    });
+}

@@ -173,12 +173,61 @@ fn a_stream_is_closed_and_its_client_comes_again() {
             let (head, mut client) = endpoint.listen(&session, primed.id.as_deref()).await;
             assert!(head.is_stream());
             rounds += 1;
+            // It is told again when to come.
+            assert_eq!(client.event().await.unwrap().retry, Some(1000));
             if let Some(event) = client.event().await {
                 break event.message();
             }
         };
         assert!(rounds > 1);
         assert_eq!(answer["result"]["content"][0]["text"], "a");
+    });
+}
+
+#[test]
+fn an_answer_that_is_too_long_to_be_kept_waits_for_who_was_sent_away() {
+    let hold = |options: &mut drowse_runtime::serve::Options| {
+        options.pace.hold = Some(Duration::from_millis(100));
+        options.limits.events = 1000;
+        options.limits.streams = 2;
+    };
+    serve(Era::Legacy, hold, async |endpoint| {
+        let session = endpoint.session(LATEST).await;
+        let long = "a".repeat(5000);
+        let (_, mut client) =
+            endpoint.say(&session, call(1, "slow", json!({"tag": long, "seconds": 0.3}))).await;
+        let primed = client.event().await.unwrap();
+        assert_eq!(client.event().await, None, "it is closed before the answer");
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        // Who is away is no open stream any more, once the answer is there.
+        for id in 2..5 {
+            assert_eq!(endpoint.say(&session, call(id, "echo", json!({}))).await.0.status, 200);
+        }
+        let (head, mut client) = endpoint.listen(&session, primed.id.as_deref()).await;
+        assert!(head.is_stream(), "{head:?}");
+        client.event().await.unwrap();
+        assert_eq!(client.event().await.unwrap().message()["result"]["content"][0]["text"], long);
+        assert_eq!(client.event().await, None);
+        // It was told, and is too long to be told again.
+        assert_eq!(endpoint.listen(&session, primed.id.as_deref()).await.0.status, 400);
+    });
+}
+
+#[test]
+fn only_clients_that_know_of_it_are_sent_away() {
+    let hold =
+        |options: &mut drowse_runtime::serve::Options| options.pace.hold = Some(Duration::from_millis(50));
+    serve(Era::Legacy, hold, async |endpoint| {
+        let session = endpoint.session("2025-06-18").await;
+        let slow = call(1, "slow", json!({"tag": "a", "seconds": 0.3}));
+        let (_, mut client) = endpoint.say(&session, slow.clone()).await;
+        assert_eq!(client.event().await.unwrap().message()["result"]["content"][0]["text"], "a");
+        let mut client = endpoint.connect().await;
+        client
+            .modern_with(&[("accept", "text/event-stream")], &json!(1), "tools/call", slow["params"].clone())
+            .await;
+        assert!(client.head().await.is_stream());
+        assert_eq!(client.event().await.unwrap().message()["result"]["content"][0]["text"], "a");
     });
 }
 

@@ -49,6 +49,78 @@ fn bodies() {
 }
 
 #[test]
+fn all_bodies_together() {
+    limited(
+        |options| options.limits.bodies = 400_000,
+        async |endpoint| {
+            let message = |id: u64| {
+                let arguments = json!({"tag": "big", "filler": "a".repeat(90_000)});
+                let params = super::peer::with_meta(json!({"name": "echo", "arguments": arguments}));
+                json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+            };
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\n\
+                 content-length: {}\r\n\r\n",
+                message(10).len()
+            );
+            let mut all = tokio::task::JoinSet::new();
+            let (go, _) = tokio::sync::broadcast::channel::<()>(1);
+            for id in 10..50 {
+                let (endpoint, head, text) = (endpoint.clone(), head.clone(), message(id));
+                let mut go = go.subscribe();
+                all.spawn_local(async move {
+                    let mut client = endpoint.connect().await;
+                    client.write(head.as_bytes()).await;
+                    // All but its end, slowly.
+                    let (most, end) = text.split_at(88_000);
+                    for piece in most.as_bytes().chunks(4000) {
+                        let _ = tokio::io::AsyncWriteExt::write_all(&mut client.stream, piece).await;
+                        let said = tokio::time::timeout(Duration::from_millis(5), client.maybe_head()).await;
+                        if let Ok(Some(head)) = said {
+                            assert_eq!((head.status, head.header("retry-after")), (503, Some("1")));
+                            return 503;
+                        }
+                        if said.is_ok() {
+                            return 0;
+                        }
+                    }
+                    go.recv().await.unwrap();
+                    client.write(end.as_bytes()).await;
+                    let (head, answer) = client.answer().await;
+                    assert_eq!(answer["id"], id);
+                    head.status
+                });
+            }
+            let mut ended = Vec::new();
+            while ended.len() < 37 {
+                ended.push(all.join_next().await.unwrap().unwrap());
+            }
+            assert!(ended.iter().all(|status| *status == 503), "three find room: {ended:?}");
+            // They are in the way of no short ones.
+            let (short, _) = endpoint.modern("tools/call", json!({"name": "echo", "arguments": {}})).await;
+            assert_eq!(short.status, 200);
+            let mut client = endpoint.connect().await;
+            client.write(head.as_bytes()).await;
+            assert_eq!(client.answer().await.0.status, 503, "before any of it was sent");
+            go.send(()).unwrap();
+            while let Some(status) = all.join_next().await {
+                assert_eq!(status.unwrap(), 200);
+            }
+            assert_eq!(endpoint.stage.runs("big"), 3);
+            // What was answered, and what was refused, takes nothing more.
+            let mut client = endpoint.connect().await;
+            client.write(format!("{head}{}", message(99)).as_bytes()).await;
+            assert_eq!(client.answer().await.0.status, 200);
+            // This one would never find room.
+            let mut client = endpoint.connect().await;
+            client.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 300001\r\n\r\n").await;
+            assert_eq!(client.answer().await.0.status, 413);
+        },
+    );
+}
+
+#[test]
 fn sessions() {
     limited(
         |options| options.limits.sessions = 2,

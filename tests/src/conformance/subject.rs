@@ -19,6 +19,10 @@ const END: Duration = Duration::from_secs(20);
 /// How much of what it says is kept.
 const KEPT: usize = 64 << 10;
 
+/// When drowse ends the stream of a call that is not answered, so that its client polls: that is what
+/// `server-sse-polling` wants to see.
+const HOLD: &str = "hold=1s";
+
 /// It.
 #[derive(Debug)]
 pub struct Subject {
@@ -56,7 +60,8 @@ impl Subject {
     /// If it does not start.
     pub fn front(words: &[String], over_http: bool) -> Result<Self, String> {
         let home = Home::new();
-        let mut all: Vec<String> = ["dev", "--http", "127.0.0.1:0", "--sampling"].map(String::from).into();
+        let mut all: Vec<String> =
+            ["dev", "--http", "127.0.0.1:0", "--http-limit", HOLD, "--sampling"].map(String::from).into();
         let mut server = words.to_vec();
         if over_http {
             let port = free_port().map_err(|error| format!("no free port: {error}"))?.to_string();

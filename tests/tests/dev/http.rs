@@ -255,3 +255,44 @@ fn a_token_from_a_file_or_a_variable_is_asked_for() {
         proxy.end();
     }
 }
+
+#[test]
+fn a_page_that_is_allowed_comes_in_and_a_stream_is_held_as_long_as_is_said() {
+    let place = Place::new();
+    let flags =
+        ["--http-origin", "https://tool.example", "--http-limit", "hold=1s", "--http-limit", "bodies=60000"];
+    let proxy = Proxy::start(&place, &flags, &[]);
+    let asks = |origin: &str| {
+        let headers = [("Origin", origin), ("Access-Control-Request-Method", "POST")];
+        proxy.send("OPTIONS", &headers, "").head.status()
+    };
+    assert_eq!((asks("https://tool.example"), asks("https://other.example")), (204, 403));
+    // Three quarters of 60,000 are what a long one gets.
+    let long = format!("{{{}", " ".repeat(50_000));
+    assert_eq!(proxy.send("POST", &[], &long).head.status(), 413);
+    assert_eq!(proxy.send("POST", &[("Content-Encoding", "gzip")], "{}").head.status(), 415);
+    let client = Client::new(&proxy, "legacy");
+    let mut call = client.send("tools/call", json!({"name": "slow", "arguments": {"ms": 2500}}));
+    assert!(call.head.events);
+    let mut told = Vec::new();
+    let begun = Instant::now();
+    while call.input.chunk(&mut call.stream, &mut told).unwrap() {}
+    let told = String::from_utf8(told).unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(2400) && told.contains("retry: 1000"), "{told}");
+    let id = told.lines().find_map(|line| line.strip_prefix("id: ")).expect("an id").to_owned();
+    let mut rounds = 0;
+    let answer = loop {
+        let headers: Vec<_> = client.legacy().into_iter().chain([("Last-Event-ID", id.as_str())]).collect();
+        let mut again = proxy.send("GET", &headers, "");
+        rounds += 1;
+        let mut told = Vec::new();
+        while again.input.chunk(&mut again.stream, &mut told).unwrap() {}
+        let told = String::from_utf8(told).unwrap();
+        if let Some(data) = told.lines().find_map(|line| line.strip_prefix("data: {")) {
+            break format!("{{{data}");
+        }
+        assert!(rounds < 9, "{told}");
+    };
+    assert!(answer.contains("\"id\":1"), "{answer}");
+    proxy.end();
+}

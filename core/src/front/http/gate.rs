@@ -45,6 +45,43 @@ impl<H: AsRef<str>> Gate<'_, H> {
     /// # Errors
     /// If it may not.
     pub fn admit(&self, headers: &(impl Headers + ?Sized), authority: Option<&str>) -> Result<(), Refusal> {
+        self.come_from(headers, authority)?;
+        let Some(token) = self.token else { return Ok(()) };
+        let given = single(headers, Header::Authorization).ok().flatten().and_then(bearer);
+        // Also against a configuration that was never checked.
+        if check_token(token).is_ok() && given.is_some_and(|given| is_same(token, given)) {
+            Ok(())
+        } else {
+            Err(Refusal::Unauthorized)
+        }
+    }
+
+    /// The `Origin` of a request, if it is one of those that were allowed by name: its page has to be told so.
+    #[must_use]
+    pub fn page<'h>(&self, headers: &'h (impl Headers + ?Sized)) -> Option<&'h [u8]> {
+        if self.origins.is_empty() {
+            return None;
+        }
+        single(headers, Header::Origin).ok().flatten().filter(|origin| self.is_named(origin))
+    }
+
+    /// Whether an OPTIONS is a browser's question if such a page may come. It is asked without the token.
+    ///
+    /// # Errors
+    /// If it may not.
+    pub fn asks_first(
+        &self,
+        headers: &(impl Headers + ?Sized),
+        authority: Option<&str>,
+    ) -> Result<bool, Refusal> {
+        if self.page(headers).is_none() || single(headers, Header::RequestMethod)?.is_none() {
+            return Ok(false);
+        }
+        self.come_from(headers, authority).map(|()| true)
+    }
+
+    /// Whether a request comes to one of these hosts, and from a page that may come in, or none.
+    fn come_from(&self, headers: &(impl Headers + ?Sized), authority: Option<&str>) -> Result<(), Refusal> {
         let host = single(headers, Header::Host).map_err(|_| Refusal::Host)?;
         let mut named = authority.map(str::as_bytes).into_iter().chain(host).peekable();
         if named.peek().is_none() || !named.all(|name| self.is_ours(name)) {
@@ -55,14 +92,7 @@ impl<H: AsRef<str>> Gate<'_, H> {
         {
             return Err(Refusal::Origin);
         }
-        let Some(token) = self.token else { return Ok(()) };
-        let given = single(headers, Header::Authorization).ok().flatten().and_then(bearer);
-        // Also against a configuration that was never checked.
-        if check_token(token).is_ok() && given.is_some_and(|given| is_same(token, given)) {
-            Ok(())
-        } else {
-            Err(Refusal::Unauthorized)
-        }
+        Ok(())
     }
 
     fn is_ours(&self, authority: &[u8]) -> bool {
@@ -78,9 +108,12 @@ impl<H: AsRef<str>> Gate<'_, H> {
             || self.hosts.iter().any(|name| name.as_ref().eq_ignore_ascii_case(host))
     }
 
+    fn is_named(&self, origin: &[u8]) -> bool {
+        self.origins.iter().any(|name| name.as_ref().as_bytes().eq_ignore_ascii_case(origin))
+    }
+
     fn is_welcome(&self, origin: &[u8]) -> bool {
-        let named = |name: &H| name.as_ref().as_bytes().eq_ignore_ascii_case(origin);
-        if self.origins.iter().any(named) {
+        if self.is_named(origin) {
             return true;
         }
         let rest = [&b"http://"[..], b"https://"].into_iter().find_map(|scheme| {

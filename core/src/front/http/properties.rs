@@ -13,7 +13,7 @@ use super::*;
 use crate::message::Writer;
 use crate::time::Instant;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 17] = [
     "host",
     "origin",
     "authorization",
@@ -25,6 +25,11 @@ const NAMES: [&str; 12] = [
     "mcp-method",
     "mcp-name",
     "mcp-param-region",
+    "content-encoding",
+    "transfer-encoding",
+    "access-control-request-method",
+    "access-control-request-headers",
+    "accept",
     "x-other",
 ];
 
@@ -43,6 +48,8 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
         "echo",
         "=?base64?ZWNobw==?=",
         "1-2",
+        "identity",
+        "text/event-stream;q=0.0, application/json",
         "",
     ]);
     prop_oneof![
@@ -116,6 +123,107 @@ proptest! {
             let mut w = Writer::new(&mut buffer);
             refusal.write(&mut w, None, &body);
             prop_assert!(serde_json::from_slice::<serde_json::Value>(w.finish().unwrap()).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_weight_is_the_number_that_it_says(thousandths in 0u16..=1000, digits in 0usize..4) {
+        let text = std::format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+        prop_assert_eq!(media::weight(text.as_bytes()), Some(thousandths));
+        let short = &text[..if digits == 0 { 1 } else { 2 + digits }];
+        let number: f64 = short.parse().unwrap();
+        prop_assert_eq!(media::weight(short.as_bytes()), Some((number * 1000.0).round() as u16));
+    }
+
+    #[test]
+    fn what_is_no_weight_is_none(text in prop::collection::vec(prop::sample::select(&b"01259.-+eEx \"\xff"[..]), 0..8)) {
+        let number = core::str::from_utf8(&text).ok().filter(|text| {
+            text.starts_with(['0', '1']) && text[1..].chars().all(|one| one == '.' || one.is_ascii_digit())
+        });
+        let number = number.and_then(|text| text.parse::<f64>().ok()).filter(|number| *number <= 1.0);
+        let weight = media::weight(&text);
+        prop_assert_eq!(weight.is_some(), number.is_some_and(|_| text.get(1).is_none_or(|byte| *byte == b'.')));
+        if let (Some(weight), Some(number)) = (weight, number) {
+            prop_assert_eq!(weight == 0, number == 0.0);
+        }
+    }
+
+    #[test]
+    fn a_refused_kind_is_not_sent(
+        ranges in prop::collection::vec(
+            (prop::sample::select(vec!["application/json", "application/*", "text/event-stream", "text/*", "*/*", "a/b"]),
+                prop::sample::select(vec!["", ";q=0", ";q=0.0", ";q=0.5", ";q=1", ";v=\",\";q=0.000", ";v=\";q=0\""])),
+            0..6,
+        ),
+    ) {
+        let header = ranges.iter().map(|(kind, more)| [*kind, *more].concat()).collect::<Vec<_>>().join(", ");
+        let headers: [(&str, &[u8]); 1] = [("accept", header.as_bytes())];
+        let accepts = |exact: &str, group: &str| {
+            [exact, group, "*/*"].iter().find_map(|name| {
+                let mut of = ranges.iter().filter(|(kind, _)| kind == name).peekable();
+                of.peek()?;
+                Some(of.any(|(_, more)| !more.contains(";q=0") || more.contains("0.5") || more.ends_with("0\"")))
+            })
+        };
+        let json = accepts("application/json", "application/*") == Some(true);
+        let stream = accepts("text/event-stream", "text/*") == Some(true);
+        let read = Accepts::read(&headers[..]);
+        prop_assert_eq!(matches!(read, Some(Accepts::Both | Accepts::StreamFirst | Accepts::Json)), json, "{}", header);
+        prop_assert_eq!(matches!(read, Some(Accepts::Both | Accepts::StreamFirst | Accepts::Stream)), stream, "{}", header);
+    }
+
+    #[test]
+    fn bodies_hold_what_they_hold(steps in prop::collection::vec((0usize..6, 0usize..60_000, any::<bool>()), 1..80), limit in 0usize..100_000) {
+        let mut all = bodies::Bodies::new(limit);
+        let mut held = [0usize; 6];
+        for (which, more, ends) in steps {
+            let has = held[which];
+            if ends {
+                all.release(has);
+                held[which] = 0;
+            } else {
+                match all.grow(has, has + more) {
+                    Ok(()) => held[which] += more,
+                    Err(Refusal::Limit(Limit::Body(room))) => prop_assert!(has + more > room),
+                    Err(refusal) => prop_assert_eq!(refusal, Refusal::Limit(Limit::Bodies(limit))),
+                }
+            }
+            prop_assert_eq!(all.held(), held.iter().sum::<usize>());
+            prop_assert!(all.held() <= limit);
+            let long = held.iter().filter(|held| **held > bodies::SHORT).sum::<usize>();
+            prop_assert!(long <= limit - limit / 4);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_over_when_its_client_was_quiet(steps in prop::collection::vec((0u8..4, 0usize..4, 0u64..8), 1..60)) {
+        let (idle, stalled) = (Duration::from_secs(10), Duration::from_secs(5));
+        let mut turns = turns::Turns::new(Instant::from_micros(0), idle, stalled, [turns::Slot::EMPTY; 4]);
+        // What is open, and since when it waits for its client.
+        let mut open: Vec<(usize, Option<u64>)> = Vec::new();
+        let (mut now, mut quiet) = (0, 0);
+        for (step, which, later) in steps {
+            now += later;
+            let at = (!open.is_empty()).then(|| which % open.len());
+            match (step, at) {
+                (0, _) if open.len() < 4 => open.push((turns.open(), None)),
+                (1, Some(at)) => {
+                    turns.give(Instant::from_millis(now * 1000), open[at].0);
+                    open[at].1 = Some(now);
+                }
+                (2, Some(at)) => {
+                    turns.taken(open[at].0);
+                    open[at].1 = None;
+                }
+                (3, Some(at)) => {
+                    turns.close(Instant::from_millis(now * 1000), open.swap_remove(at).0);
+                    quiet = now;
+                }
+                _ => {}
+            }
+            let since = open.iter().filter_map(|(_, since)| *since).min();
+            let expected = if open.is_empty() { Some(quiet + 10) } else { since.map(|since| since + 5) };
+            prop_assert_eq!(turns.poll_timeout(), expected.map(|at| Instant::from_millis(at * 1000)));
         }
     }
 

@@ -18,8 +18,16 @@ pub enum Header {
     Authorization,
     /// `Content-Type`
     ContentType,
+    /// `Content-Encoding`
+    ContentEncoding,
+    /// `Transfer-Encoding`
+    TransferEncoding,
     /// `Accept`
     Accept,
+    /// `Access-Control-Request-Method`
+    RequestMethod,
+    /// `Access-Control-Request-Headers`
+    RequestHeaders,
     /// `MCP-Protocol-Version`
     ProtocolVersion,
     /// `Mcp-Session-Id`
@@ -43,7 +51,11 @@ impl Header {
             Self::Origin => "origin",
             Self::Authorization => "authorization",
             Self::ContentType => "content-type",
+            Self::ContentEncoding => "content-encoding",
+            Self::TransferEncoding => "transfer-encoding",
             Self::Accept => "accept",
+            Self::RequestMethod => "access-control-request-method",
+            Self::RequestHeaders => "access-control-request-headers",
             Self::ProtocolVersion => "mcp-protocol-version",
             Self::Session => "mcp-session-id",
             Self::LastEventId => "last-event-id",
@@ -65,6 +77,8 @@ impl Header {
 pub enum Limit {
     /// The body is longer than that, in bytes.
     Body(usize),
+    /// As many bytes of bodies are held as may be.
+    Bodies(usize),
     /// As many sessions as there may be are open.
     Sessions(usize),
     /// The session has as many streams and requests as it may have.
@@ -88,6 +102,12 @@ pub enum Refusal {
     Method,
     /// The body is no JSON.
     ContentType,
+    /// The body is JSON of another charset than UTF-8.
+    Charset,
+    /// The body is packed.
+    ContentEncoding,
+    /// The body is packed, or otherwise encoded, on its way.
+    TransferEncoding,
     /// The client reads neither JSON nor a stream.
     NotAcceptable,
     /// A header comes twice that may come once.
@@ -137,11 +157,12 @@ impl Refusal {
             Self::Host | Self::Origin => 403,
             Self::Unauthorized => 401,
             Self::Method => 405,
-            Self::ContentType => 415,
+            Self::ContentType | Self::Charset | Self::ContentEncoding => 415,
+            Self::TransferEncoding => 501,
             Self::NotAcceptable => 406,
             Self::Limit(Limit::Body(_)) => 413,
             Self::Limit(Limit::BodyTime) => 408,
-            Self::Limit(Limit::Sessions(_)) | Self::Closing => 503,
+            Self::Limit(Limit::Sessions(_) | Limit::Bodies(_)) | Self::Closing => 503,
             Self::Limit(Limit::Streams(_)) => 429,
             Self::UnknownSession | Self::UnknownMethod => 404,
             Self::Repeated(_)
@@ -180,7 +201,7 @@ impl Refusal {
     pub const fn retry_after(&self) -> Option<u64> {
         match self {
             Self::Limit(Limit::Sessions(_)) => Some(30),
-            Self::Limit(Limit::Streams(_)) => Some(1),
+            Self::Limit(Limit::Streams(_) | Limit::Bodies(_)) => Some(1),
             _ => None,
         }
     }
@@ -222,12 +243,22 @@ impl fmt::Display for Refusal {
             Self::ContentType => {
                 f.write_str("the body must be application/json, and Content-Type must say so")
             }
+            Self::Charset => f.write_str("JSON is UTF-8: send the body in it, and no other charset"),
+            Self::ContentEncoding => {
+                f.write_str("the body is packed: send it as it is, without Content-Encoding")
+            }
+            Self::TransferEncoding => {
+                f.write_str("the body is encoded on its way: send it as it is, or in chunks")
+            }
             Self::NotAcceptable => f.write_str(
                 "Accept must name application/json and text/event-stream, or for a GET the latter",
             ),
             Self::Repeated(header) => write!(f, "the header {} must come once", header.name()),
             Self::Limit(Limit::Body(bytes)) => {
                 write!(f, "the body is longer than the limit of {bytes} bytes: send less")
+            }
+            Self::Limit(Limit::Bodies(bytes)) => {
+                write!(f, "the bodies of all requests take {bytes} bytes, the limit: try again later")
             }
             Self::Limit(Limit::BodyTime) => f.write_str("the body did not come in time"),
             Self::Limit(Limit::Sessions(count)) => {

@@ -237,6 +237,20 @@ fn what_is_accepted() {
     for none in ["text/html", "", "application/xml, image/png", "application/json;q=0"] {
         assert_eq!(read(&[none]), None, "{none}");
     }
+    for refused in ["q=0.", "q=0.0", "Q=0.00", "q=0.000", " q=0.0000", "v=1;q=0.0", "v=\"a,b;q=1\";q=0"] {
+        let header = format!("application/json;{refused}, text/event-stream");
+        assert_eq!(read(&[&header]), Some(Accepts::Stream), "{header}");
+    }
+    for taken in ["q=0.001", "q=1.000", "q=", "q=x", "q=-0", "v=\"a,b;q=0\"", "v=\"\\\";q=0", "q=0.00001"] {
+        let header = format!("text/event-stream, application/json;{taken}");
+        assert!(matches!(read(&[&header]), Some(Accepts::StreamFirst | Accepts::Both)), "{header}");
+    }
+    // What names a kind more exactly counts, and what weighs more comes first.
+    assert_eq!(read(&["*/*, application/json;q=0"]), Some(Accepts::Stream));
+    assert_eq!(read(&["text/event-stream;q=0, text/*, */*;q=0.1"]), Some(Accepts::Json));
+    assert_eq!(read(&["*/*;q=0.0"]), None);
+    assert_eq!(read(&["application/json;q=0.5, text/event-stream"]), Some(Accepts::StreamFirst));
+    assert_eq!(read(&["text/event-stream;q=0.5, application/json"]), Some(Accepts::Both));
 }
 
 fn post<'h>(headers: &'h [Pair<'h>]) -> Result<Post<'h>, Refusal> {
@@ -252,6 +266,29 @@ fn a_post_is_json() {
         assert_eq!(post(&[("content-type", kind.as_bytes()), ACCEPT]), Err(Refusal::ContentType), "{kind}");
     }
     assert_eq!(post(&[ACCEPT]), Err(Refusal::ContentType));
+    let sent = |kind: &str, more: &[Pair<'_>]| {
+        let mut headers = vec![("content-type", kind.as_bytes()), ACCEPT];
+        headers.extend_from_slice(more);
+        post(&headers).map(|_| ())
+    };
+    for kind in
+        ["application/json;charset=\"UTF-8\"", "application/json; v=\";charset=x\"", "application/json;"]
+    {
+        assert_eq!(sent(kind, &[]), Ok(()), "{kind}");
+    }
+    for charset in ["utf-16", "iso-8859-1", "\"latin1\"", "", "utf-8; charset=utf-16"] {
+        let kind = format!("application/json; Charset={charset}");
+        assert_eq!(sent(&kind, &[]), Err(Refusal::Charset), "{kind}");
+    }
+    for (name, plain, refusal) in [
+        ("content-encoding", &b"identity"[..], Refusal::ContentEncoding),
+        ("transfer-encoding", b"Chunked", Refusal::TransferEncoding),
+    ] {
+        assert_eq!(sent("application/json", &[(name, plain), (name, b"")]), Ok(()), "{name}");
+        for other in [&b"gzip"[..], b"br, identity", b"gzip, chunked", b"x"] {
+            assert_eq!(sent("application/json", &[(name, plain), (name, other)]), Err(refusal), "{name}");
+        }
+    }
     assert_eq!(post(&[JSON, ("accept", b"text/html")]), Err(Refusal::NotAcceptable));
     let twice: [Pair<'_>; 3] = [JSON, ("mcp-session-id", b"a"), ("mcp-session-id", b"b")];
     assert_eq!(post(&twice), Err(Refusal::Repeated(Header::Session)));
@@ -626,4 +663,104 @@ fn ids_of_events_are_read_as_they_are_written() {
     ] {
         assert_eq!(EventId::read(text.as_bytes()), None, "{text}");
     }
+}
+
+#[test]
+fn only_pages_that_were_allowed_by_name_are_told_so() {
+    let gate = Gate {
+        local: IpAddr::from([127, 0, 0, 1]),
+        hosts: &[] as &[&str],
+        origins: &["https://Tool.example"],
+        token: Some(b"t"),
+    };
+    let host: Pair<'_> = ("host", b"localhost");
+    let wants: Pair<'_> = ("access-control-request-method", b"POST");
+    let from = |origin: &'static str| -> Pair<'static> { ("origin", origin.as_bytes()) };
+    let named = from("https://tool.example");
+    assert_eq!(gate.page(&[host, named][..]), Some(&b"https://tool.example"[..]));
+    assert_eq!(gate.asks_first(&[host, named, wants][..], None), Ok(true));
+    // Without the token nothing else comes in.
+    assert_eq!(gate.admit(&[host, named][..], None), Err(Refusal::Unauthorized));
+    assert_eq!(gate.asks_first(&[host, named][..], None), Ok(false), "it asks for nothing");
+    assert_eq!(
+        gate.asks_first(&[("host", &b"evil.example"[..]), named, wants][..], None),
+        Err(Refusal::Host)
+    );
+    assert_eq!(gate.asks_first(&[host, named, wants][..], Some("evil.example")), Err(Refusal::Host));
+    for other in [
+        "http://tool.example",
+        "https://tool.example:1",
+        "https://tool.example.evil",
+        "null",
+        "",
+        "*",
+        "http://localhost",
+    ] {
+        let headers = [host, from(other), wants];
+        assert_eq!(gate.page(&headers[..]), None, "{other}");
+        assert_eq!(gate.asks_first(&headers[..], None), Ok(false), "{other}");
+    }
+    assert_eq!(gate.page(&[host, named, named][..]), None);
+    let none = Gate { origins: &[], ..gate };
+    assert_eq!(none.page(&[host, named][..]), None);
+}
+
+#[test]
+fn a_page_may_send_what_the_protocol_has() {
+    let allowed = |asked: &[&str]| {
+        let headers: Vec<Pair<'_>> =
+            asked.iter().map(|value| ("access-control-request-headers", value.as_bytes())).collect();
+        let mut buffer = vec![0; pages::allowed_length(&headers[..])];
+        let mut w = Writer::new(&mut buffer);
+        pages::write_allowed(&headers[..], &mut w);
+        String::from_utf8(w.finish().unwrap().to_vec()).unwrap()
+    };
+    let usual = "authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name";
+    assert_eq!(allowed(&[]), usual);
+    assert_eq!(allowed(&["content-type,x-other, cookie,Mcp-Param-,mcp-parameter"]), usual);
+    assert_eq!(
+        allowed(&["Mcp-Param-Region ,mcp-param-a b,mcp-param-\u{e9}", "x, mcp-param-n,mcp-param-n\r"]),
+        format!("{usual}, Mcp-Param-Region, mcp-param-n, mcp-param-n")
+    );
+}
+
+#[test]
+fn long_bodies_leave_room_for_short_ones() {
+    let mut bodies = bodies::Bodies::new(1 << 20);
+    let long = 3 << 18;
+    assert_eq!(bodies.grow(0, long + 1), Err(Refusal::Limit(Limit::Body(long))), "it never fits");
+    assert_eq!(bodies.grow(0, long), Ok(()));
+    assert_eq!(bodies.expect(bodies::SHORT + 1), Err(Refusal::Limit(Limit::Bodies(1 << 20))));
+    assert_eq!(bodies.grow(0, bodies::SHORT), Ok(()));
+    // The short one becomes a long one.
+    assert_eq!(bodies.grow(bodies::SHORT, bodies::SHORT + 1), Err(Refusal::Limit(Limit::Bodies(1 << 20))));
+    assert_eq!(bodies.held(), long + bodies::SHORT);
+    bodies.release(long);
+    assert_eq!(bodies.grow(bodies::SHORT, bodies::SHORT + 1), Ok(()));
+    let refusal = Refusal::Limit(Limit::Bodies(1));
+    assert_eq!((refusal.status(), refusal.retry_after()), (503, Some(1)));
+}
+
+#[test]
+fn a_connection_whose_client_does_nothing_is_over() {
+    let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+    let mut turns =
+        turns::Turns::new(at(10), Duration::from_secs(30), Duration::from_secs(5), [turns::Slot::EMPTY; 2]);
+    assert_eq!(turns.poll_timeout(), Some(at(40)), "it never began");
+    assert!(!turns.is_over(at(39)) && turns.is_over(at(40)));
+    let (one, two) = (turns.open(), turns.open());
+    assert_eq!(turns.poll_timeout(), None, "answers may take long");
+    turns.give(at(50), one);
+    turns.give(at(52), two);
+    assert_eq!(turns.poll_timeout(), Some(at(55)));
+    turns.taken(one);
+    assert_eq!(turns.poll_timeout(), Some(at(57)));
+    // One that finds no room keeps the connection, and nothing more.
+    let more = turns.open();
+    turns.give(at(53), more);
+    turns.close(at(54), two);
+    turns.close(at(54), one);
+    assert_eq!(turns.poll_timeout(), None);
+    turns.close(at(60), more);
+    assert_eq!(turns.poll_timeout(), Some(at(90)));
 }
