@@ -275,6 +275,10 @@ pub struct Cleaned {
     pub removed: Vec<SessionName>,
     /// Sessions that should go and could not.
     pub failed: Vec<(SessionName, CallError)>,
+    /// How many processes that killed dev proxies left were ended.
+    pub ended: usize,
+    /// Why others of those could not be.
+    pub not_ended: Vec<String>,
 }
 
 impl Sessions {
