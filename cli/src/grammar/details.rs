@@ -211,9 +211,12 @@ Settings:
   roots            a directory that the server may be told of, or a JSON list; repeatable
   sampling-command the shell command that asks a language model for the server
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
+  proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
+  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}
 
 `default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \
-one holds. All of it survives restarts. Nothing is started by it, and it is no use of the server.
+one holds. All of it survives restarts. No server is started by it, and it is no use of one. A port that is taken changes nothing: \
+the session is shared as before.
 
 A server that runs goes by the first nine at once. The idle period counts from the end of the last operation: a shorter \
 one may be over already. A limit holds for requests from then on. The others take effect at the next start \

@@ -444,6 +444,18 @@ impl Hub {
         });
     }
 
+    /// Starts the clock of a session that is shared and whose server nobody wants so far: the first operation starts it.
+    /// To be called once, within a `LocalSet`, instead of [`start`](Self::start).
+    pub fn await_clients(&self) {
+        self.stand_by();
+        self.with(|hub, inner, _| {
+            inner.server.stand_by();
+            inner.started = true;
+            inner.host.started(Ok(()));
+            hub.drive(inner, None);
+        });
+    }
+
     /// Ends the server for good.
     pub fn close(&self) {
         self.with(|hub, inner, now| {

@@ -184,6 +184,17 @@ pub(super) fn change(
     Ok(Pinned { record, credentials }.identified())
 }
 
+/// The same session, shared as it is wanted now.
+pub(super) fn reshared(
+    record: &SessionRecord,
+    credentials: &Credentials,
+    wanted: &WantedShare,
+) -> Result<Pinned, CallError> {
+    let mut new = Pinned { record: record.clone(), credentials: credentials.clone() };
+    share(&mut new.record, &mut new.credentials, wanted)?;
+    Ok(new)
+}
+
 /// Where it is said what a wanted session runs, as its record has it.
 pub(super) fn target(wanted: &WantedTarget) -> Result<Target, CallError> {
     Ok(match wanted {

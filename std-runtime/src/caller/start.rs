@@ -315,6 +315,7 @@ pub(super) fn bridge_config(
             required: false,
             share,
         }),
+        listen: false,
         identity: identity::of(record, credentials),
         expired: known.is_some_and(|known| known.state == State::Expired),
     })
