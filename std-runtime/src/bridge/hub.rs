@@ -886,8 +886,9 @@ impl Hub {
             };
             inner.host.started(Err(&failure));
         }
-        // The endpoint over HTTP waits for it, too.
+        // The endpoint over HTTP waits for it, too; and whoever waits for room is told.
         self.0.retired.notify_waiters();
+        self.0.room.notify_waiters();
     }
 }
 

@@ -177,14 +177,15 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
     let mut suspension = Suspension::watch();
     let mut ended = None;
     loop {
-        // A second word is impatience.
-        let mut end = |how: Ended| match ended {
-            None => {
+        // A second signal is impatience. One that comes with the end of the input is not: clients do both at once.
+        let mut end = |how: Ended| match (ended, how) {
+            (None, _) => {
                 ended = Some(how);
                 hub.close();
             }
-            Some(_) if how != Ended::ByClient => hub.kill(),
-            Some(_) => {}
+            (Some(Ended::ByClient), Ended::BySignal(_)) => ended = Some(how),
+            (Some(Ended::BySignal(_)), Ended::BySignal(_)) => hub.kill(),
+            (Some(_), Ended::ByClient) => {}
         };
         tokio::select! {
             biased;
