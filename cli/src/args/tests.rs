@@ -308,7 +308,7 @@ fn where_a_session_is_shared() {
     assert_eq!(both.settings.proxy.as_deref(), Some("http://p:1"));
     assert_eq!(both.share.at.unwrap().unwrap().to_string(), "[::1]:0");
     assert_eq!(connected("connect x.example --proxy off").share.at, Some(None));
-    assert_eq!(connected("connect x.example").share, drowse_runtime::caller::WantedShare::default());
+    assert_eq!(connected("connect x.example").share, WantedShare::default());
     assert!(connected(&format!("connect {at} --proxy 0")).share.at.unwrap().is_some(), "a free one for each");
 }
 
