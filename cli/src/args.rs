@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use drowse_runtime::caller::{Change, Level};
+use drowse_runtime::caller::{Change, Level, WantedShare};
 use drowse_runtime::config;
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::Settings;
@@ -58,6 +58,7 @@ pub(crate) enum Command {
     Set {
         session: SessionName,
         changes: Vec<Change>,
+        share: WantedShare,
     },
     Config(Config),
     ToolsList {
@@ -527,7 +528,10 @@ fn command(verb: &Verb, session: Option<SessionName>, matches: &ArgMatches) -> R
         return Ok(match verb.name {
             "close" => Command::Close { session },
             "restart" => Command::Restart { session },
-            "set" => Command::Set { changes: settings::changes(&session, matches)?, session },
+            "set" => {
+                let (changes, share) = settings::changes(&session, matches)?;
+                Command::Set { session, changes, share }
+            }
             "tools-list" => Command::ToolsList { session, full: matches.get_flag("full") },
             "tools-get" => {
                 Command::ToolsGet { session, tool: required("tool"), expected: expected(matches)? }

@@ -151,7 +151,7 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
         Command::Info { session } => sessions::info(context, &session),
         Command::Connect(wanted) => connect::connect(context, *wanted),
         Command::Restart { session } => connect::restart(context, &session),
-        Command::Set { session, changes } => settings::set(context, &session, &changes),
+        Command::Set { session, changes, share } => settings::set(context, &session, &changes, &share),
         Command::Config(what) => settings::config(context, &what),
         Command::Close { session } => sessions::close(context, &session),
         Command::Clean { all } => sessions::clean(context, all),

@@ -290,6 +290,20 @@ impl Lifecycle {
         self.config = config;
     }
 
+    /// Nobody wants the server so far, but clients find it: whatever becomes of its first start, the adapter stays.
+    pub const fn stand_by(&mut self) {
+        self.proven = true;
+    }
+
+    /// Changes whether the adapter holds an address at which clients find the server.
+    pub fn set_listens(&mut self, listens: bool) {
+        self.config.listens = listens;
+        if !listens && !self.config.resident && self.state == State::Dormant {
+            // It was there for that only.
+            self.rest(Rest::Idle);
+        }
+    }
+
     /// Why an operation would not be accepted now.
     #[must_use]
     pub fn unavailable(&self, now: Instant) -> Option<Unavailable> {

@@ -271,7 +271,11 @@ fn in_the_making(server: Server<[Slot; 2], [relay::Slot; 8]>, bytes: &[u8]) {
             2 => dev.handle_changed(at),
             3 => dev.handle_built(at, if wish.env { Built::Changed } else { Built::Unchanged }),
             4 => dev.close(),
-            5 => server.set_holds(wish.env),
+            5 => {
+                server.set_holds(wish.env);
+                server.stand_by();
+                server.set_listens(at, wish.rebuild);
+            }
             6 => server.expect_news(),
             _ => at = at.after(Duration::from_secs(u64::from(*byte))),
         }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::expand::ExpandError;
 use crate::record::{DEFAULT_MAX_TIMEOUT_MS, OnExpiry, Settings};
 use crate::remote::{self, CertificateError, HeaderError, ProxyError, UrlError};
-use crate::share::ShareError;
+use crate::share::{Share, ShareError};
 use crate::suggest::nearest;
 
 mod members;
@@ -324,6 +324,8 @@ pub struct Entry {
     pub settings: Settings,
     /// Whether bulk connects and gateways start it unasked.
     pub auto_connect: Option<bool>,
+    /// Where a session that is made of it is shared over HTTP.
+    pub share: Option<Share>,
     /// Members that drowse does not know.
     pub other: Map<String, Value>,
 }
@@ -360,6 +362,13 @@ impl EntryReader<'_> {
         let env = self.env(&mut members)?;
         let cwd = self.string(&mut members, "cwd")?;
         let auto_connect = self.switch(&mut members, "autoConnect")?;
+        let share = match self.string(&mut members, "share")? {
+            Some(typed) => {
+                let want = "an address to share it at, \"[host:]port\"; \"0\" is a free port";
+                Some(Share::parse(&typed).map_err(|_| self.bad("share", want))?)
+            }
+            None => None,
+        };
         let settings = Settings {
             idle_timeout_secs: self.seconds(&mut members, "idleTimeoutSecs")?,
             timeout_ms: self.timeout(&mut members)?,
@@ -375,7 +384,7 @@ impl EntryReader<'_> {
             mcp_version: self.pin(&mut members, "mcpVersion")?,
             ..Settings::default()
         };
-        Ok(Entry { transport, env, cwd, settings, auto_connect, other: members })
+        Ok(Entry { transport, env, cwd, settings, auto_connect, share, other: members })
     }
 
     /// How the server is reached, by the members that name it. An empty one counts as none: hosts write such.

@@ -158,6 +158,14 @@ impl Sharing {
     /// # Errors
     /// Why it cannot be had, for people.
     pub(crate) fn take(&self) -> Result<Taken, String> {
+        self.take_by(|| self.bind())
+    }
+
+    /// The same with a listener that may be had already.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub(crate) fn take_by(&self, bind: impl FnOnce() -> io::Result<TcpListener>) -> Result<Taken, String> {
         let share = &self.share;
         let refused = |why: String| format!("the session cannot be shared at {share}: {why}");
         share.check().map_err(|error| refused(error.to_string()))?;
@@ -173,7 +181,7 @@ impl Sharing {
             ..Options::default()
         };
         options.check().map_err(|error| refused(error.to_string()))?;
-        let listener = self.bind().map_err(|error| refused(unbound(&error, share.port)))?;
+        let listener = bind().map_err(|error| refused(unbound(&error, share.port)))?;
         let address = listener.local_addr().and_then(|address| {
             listener.set_nonblocking(true)?;
             Ok(address)
@@ -183,7 +191,12 @@ impl Sharing {
         Ok(Taken { listener, options, url })
     }
 
-    fn bind(&self) -> io::Result<TcpListener> {
+    /// Whether what listens there already is what is wanted.
+    pub(crate) fn is_at(&self, other: &Share, port: u16) -> bool {
+        self.share.host == other.host && (self.share.port == port || self.share.port == 0)
+    }
+
+    pub(crate) fn bind(&self) -> io::Result<TcpListener> {
         // Clients were told of the one that it came to last.
         if let Some(last) = self.last.filter(|_| self.share.port == 0)
             && let Ok(listener) = TcpListener::bind(self.share.addresses(last)?.as_slice())
@@ -198,6 +211,9 @@ impl Sharing {
 fn unbound(error: &io::Error, port: u16) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => match listeners::holder(port) {
+            Some((pid, _)) if pid == crate::sys::own_pid() && !cfg!(test) => format!(
+                "port {port} is its own, at another address: end that first (set proxy off), or take another port"
+            ),
             Some((pid, name)) => format!(
                 "port {port} is in use by process {pid} ({name}); end that, or share it at another port, or at port 0"
             ),

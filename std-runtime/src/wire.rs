@@ -460,6 +460,9 @@ pub struct BridgeConfig {
     /// How it is shared over HTTP, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Sharing>,
+    /// Nobody wants the server so far: it is only shared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub listen: bool,
     /// What is run and with which credentials, as a hash: see [`crate::identity`].
     #[serde(default)]
     pub identity: String,
@@ -476,6 +479,17 @@ pub struct Keep {
     /// The log level that is wanted from now on (`none`: as much as the server gives by itself); absent: as it was.
     #[serde(default, rename = "logLevel", skip_serializing_if = "Option::is_none")]
     pub log_level: Option<String>,
+    /// Whether and how the session is shared from now on; absent: as it was. One that knows of it answers with `sharedAt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Reshare>,
+}
+
+/// How a session is shared from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reshare {
+    /// How; absent: no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Sharing>,
 }
 
 /// The settings that a bridge can change while its server runs. See [`BridgeConfig`].

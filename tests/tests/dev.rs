@@ -7,6 +7,7 @@ mod dev {
     mod ending;
     mod failures;
     mod http;
+    mod killed;
     mod restarts;
     mod serving;
     mod tools;

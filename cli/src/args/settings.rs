@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::ArgMatches;
-use drowse_runtime::caller::Change;
+use drowse_runtime::caller::{Change, WantedShare};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{Setting, Settings};
 
+use super::share;
 use crate::error::Failure;
 
 /// The word that takes a setting back.
@@ -23,10 +24,24 @@ pub(crate) enum Config {
 }
 
 /// Reads the pairs of `set`; without any, the settings are shown.
-pub(super) fn changes(session: &SessionName, matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
+pub(super) fn changes(
+    session: &SessionName,
+    matches: &ArgMatches,
+) -> Result<(Vec<Change>, WantedShare), Failure> {
     let words: Vec<&str> = words(matches);
     let mut changes: Vec<Change> = Vec::new();
+    let mut wanted = WantedShare::default();
     for pair in words.chunks(2) {
+        match pair {
+            [name, typed] if share::set(&mut wanted, name, typed)? => continue,
+            [share::TOKEN] => {
+                return Err(Failure::usage(format!(
+                    "{} needs a value: the token, @FILE or ${{NAME}}",
+                    share::TOKEN
+                )));
+            }
+            _ => {}
+        }
         let setting = named(pair.first().copied().unwrap_or_default(), |_| true)?;
         let Some(typed) = pair.get(1) else {
             return Err(Failure::usage(format!("{} needs a value: {}", setting.name(), setting.want()))
@@ -52,7 +67,12 @@ pub(super) fn changes(session: &SessionName, matches: &ArgMatches) -> Result<Vec
             _ => return Err(Failure::usage(format!("{} is given twice", setting.name()))),
         }
     }
-    Ok(changes)
+    if wanted.token.is_some() && wanted.at == Some(None) {
+        return Err(Failure::usage(
+            "proxy-bearer-token is for a session that is shared: leave out proxy off",
+        ));
+    }
+    Ok((changes, wanted))
 }
 
 /// Reads what `config` is to do.

@@ -64,7 +64,10 @@ fn place(typed: &str) -> Result<Share, Failure> {
 
 /// The token that a flag gives: as it stands, `@FILE`, or `${NAME}` for a variable. Nothing of it is shown.
 pub(super) fn token(matches: &ArgMatches, flag: &str) -> Result<Option<String>, Failure> {
-    let Some(typed) = matches.get_one::<String>(flag) else { return Ok(None) };
+    matches.get_one::<String>(flag).map(|typed| token_of(flag, typed)).transpose()
+}
+
+fn token_of(flag: &str, typed: &str) -> Result<String, Failure> {
     let refused = |why: String| Failure::usage(format!("--{flag}: {why}"));
     let variable = typed.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     let token = if let Some(path) = typed.strip_prefix('@') {
@@ -75,8 +78,27 @@ pub(super) fn token(matches: &ArgMatches, flag: &str) -> Result<Option<String>, 
     } else if let Some(name) = variable {
         std::env::var(name).map_err(|_| refused(format!("the variable {name} is not set, or is no text")))?
     } else {
-        typed.clone()
+        typed.to_owned()
     };
     check_token(&token).map_err(|error| refused(error.to_string()))?;
-    Ok(Some(token))
+    Ok(token)
+}
+
+/// The setting with a session's token.
+pub(crate) const TOKEN: &str = "proxy-bearer-token";
+
+/// Takes a pair of `set` that is about sharing the session. `false`: it is about something else.
+pub(super) fn set(wanted: &mut WantedShare, name: &str, typed: &str) -> Result<bool, Failure> {
+    let twice = match name {
+        // A URL is that of the proxy by which the server is reached, and so is whatever takes that back.
+        "proxy" if typed.contains("://") || typed == "default" => return Ok(false),
+        "proxy" if typed == "off" => wanted.at.replace(None).is_some(),
+        "proxy" => wanted.at.replace(Some(place(typed)?)).is_some(),
+        TOKEN => wanted.token.replace(token_of(TOKEN, typed)?).is_some(),
+        _ => return Ok(false),
+    };
+    if twice {
+        return Err(Failure::usage(format!("{name} is given twice")));
+    }
+    Ok(true)
 }

@@ -308,7 +308,7 @@ fn where_a_session_is_shared() {
     assert_eq!(both.settings.proxy.as_deref(), Some("http://p:1"));
     assert_eq!(both.share.at.unwrap().unwrap().to_string(), "[::1]:0");
     assert_eq!(connected("connect x.example --proxy off").share.at, Some(None));
-    assert_eq!(connected("connect x.example").share, drowse_runtime::caller::WantedShare::default());
+    assert_eq!(connected("connect x.example").share, WantedShare::default());
     assert!(connected(&format!("connect {at} --proxy 0")).share.at.unwrap().is_some(), "a free one for each");
 }
 
@@ -529,7 +529,9 @@ fn settings_that_are_none_say_what_to_do() {
         ("set @s insecure 2", "on or off"),
         ("set @s mcp-version 1999", "legacy, modern"),
         ("set @s log-level loud", "debug, info"),
-        ("set @s proxy ::", "the URL of a proxy"),
+        ("set @s proxy ::", "shared at [host:]port"),
+        ("set @s proxy http://", "the URL of a proxy"),
+        ("set @s proxy 1 proxy off", "given twice"),
         ("set @s idel-timeout 5", "there is no setting"),
         ("set @s idle-timeout 5 idle-timeout 6", "given twice"),
         ("set @s idle-timeout 5 idle-timeout default", "given twice"),

@@ -3,6 +3,7 @@
 use std::env;
 
 use drowse_runtime::dev::{self, DevError, Ended, Http, Options};
+use drowse_runtime::home::Home;
 use drowse_runtime::serve;
 use serde_json::json;
 
@@ -32,6 +33,7 @@ pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
     let options = Options {
         command: wanted.program,
         args: wanted.args,
+        home: Home::from_env().ok(),
         cwd: working_directory()?,
         environment: environment(),
         env: wanted.env.into_iter().map(variable).collect::<Result<_, _>>()?,

@@ -122,10 +122,24 @@ pub(super) fn clean(context: &Context, all: bool) -> Result<Status, Failure> {
                 })
             })
             .collect();
-        context.output.document(&json!({"removed": removed, "failed": failed}).to_string())?;
+        let mut document = json!({"removed": removed, "failed": failed});
+        if cleaned.ended > 0 || !cleaned.not_ended.is_empty() {
+            document["_drowse"] = json!({"ended": cleaned.ended, "notEnded": cleaned.not_ended});
+        }
+        context.output.document(&document.to_string())?;
     } else {
-        if cleaned.removed.is_empty() && failed.is_empty() {
+        if cleaned.removed.is_empty()
+            && failed.is_empty()
+            && cleaned.ended == 0
+            && cleaned.not_ended.is_empty()
+        {
             context.output.notice("nothing to clean");
+        }
+        if cleaned.ended > 0 {
+            context.output.notice(format_args!("{} ended", drowse_runtime::dev::left_behind(cleaned.ended)));
+        }
+        for error in &cleaned.not_ended {
+            context.output.notice(format_args!("what a killed dev proxy left cannot be ended: {error}"));
         }
         let removed: String = cleaned.removed.iter().map(|name| format!("{name} removed\n")).collect();
         context.output.text(&removed)?;
@@ -133,6 +147,8 @@ pub(super) fn clean(context: &Context, all: bool) -> Result<Status, Failure> {
             context.output.notice(format_args!("{name}: {}", failure.to_text()));
         }
     }
-    let worst = failed.iter().map(|(_, failure)| failure.exit).max_by_key(|&exit| exit as u8);
+    let not_ended = cleaned.not_ended.iter().map(|_| Exit::Server);
+    let worst =
+        failed.iter().map(|(_, failure)| failure.exit).chain(not_ended).max_by_key(|&exit| exit as u8);
     Ok(worst.map_or(Status::Done, |exit: Exit| Status::Bad(exit)))
 }

@@ -1,12 +1,13 @@
 //! `set` and `config`: the settings of one session, and the user's defaults for all.
 
-use drowse_runtime::caller::{CallError, Change, Heard};
+use drowse_runtime::caller::{CallError, Change, Heard, Listed, WantedShare};
 use drowse_runtime::config::ConfigError;
 use drowse_runtime::defaults::{DefaultsError, UserDefaults};
 use drowse_runtime::home::{Home, SessionName};
 use drowse_runtime::record::{SessionRecord, Setting, Settings, Source};
 use serde_json::{Map, Value, json};
 
+use super::connect::warn_of_sharing;
 use super::{Context, Status};
 use crate::args::Config;
 use crate::error::Failure;
@@ -20,17 +21,29 @@ const WIDTH: usize = 100;
 const VALUE_WIDTH: usize = 40;
 
 /// `set`: shows all settings, or changes some.
-pub(super) fn set(context: &Context, session: &SessionName, changes: &[Change]) -> Result<Status, Failure> {
+pub(super) fn set(
+    context: &Context,
+    session: &SessionName,
+    changes: &[Change],
+    share: &WantedShare,
+) -> Result<Status, Failure> {
     let sessions = super::open()?;
-    if changes.is_empty() {
+    if changes.is_empty() && !share.is_given() {
         let (record, defaults) = sessions.settings(session)?;
-        let awake = sessions.get(session)?.bridge_pid.is_some();
-        return show(context, session, &record, defaults.settings(), awake);
+        let listed = sessions.get(session)?;
+        return show(context, &listed, &record, defaults.settings());
     }
     let interrupt = context.interrupt();
-    let done = sessions.set(session, changes, context.wait(interrupt.as_deref()));
+    let wait = context.wait(interrupt.as_deref());
+    // What may fail for what others do comes first: then nothing is changed.
+    let shared = share.is_given().then(|| sessions.share(session, share, wait)).transpose();
+    let done = match shared {
+        Ok(shared) => sessions.set(session, changes, wait).map(|done| (shared, done)),
+        Err(error) => Err(error),
+    };
     interrupt.iter().for_each(|interrupt| interrupt.release());
-    let done = done?;
+    let (shared, done) = done?;
+    let listed = sessions.get(session)?;
     let named: Vec<Setting> = changes
         .iter()
         .map(|change| match change {
@@ -51,10 +64,25 @@ pub(super) fn set(context: &Context, session: &SessionName, changes: &[Change]) 
             .insert("changed".into(), done.changed.iter().map(|one| one.name()).collect::<Vec<_>>().into());
         document.insert("afterRestart".into(), json!(later));
         document.insert("awake".into(), awake.into());
+        sharing(&mut document, &listed);
         context.output.document(&Value::from(document).to_string())?;
         return Ok(Status::Done);
     }
-    context.output.layout(&table(&done.record, defaults, &named, false))?;
+    if !named.is_empty() {
+        context.output.layout(&table(&done.record, defaults, &named, false))?;
+    }
+    if let Some((record, heard)) = &shared {
+        let line = shared_line(&listed).unwrap_or_else(|| format!("{session} is not shared"));
+        context.output.layout(&format!("{line}\n"))?;
+        if *heard == Heard::No {
+            context.output.warning(
+                "not-shared",
+                format_args!("the bridge of {session} does not take that\n  ↳ drowse restart {session}"),
+            );
+        } else if record.share.is_some() {
+            warn_of_sharing(context, &listed);
+        }
+    }
     if done.heard == Heard::No {
         context.output.warning("config", format_args!("the bridge of {session} does not take settings"));
     }
@@ -67,20 +95,43 @@ pub(super) fn set(context: &Context, session: &SessionName, changes: &[Change]) 
     Ok(Status::Done)
 }
 
+/// Where the session is shared, as the list has it.
+fn sharing(document: &mut Map<String, Value>, listed: &Listed) {
+    let share = listed.record.as_ref().ok().and_then(|record| record.share.as_ref());
+    let share = share.map(|share| json!({"address": share.to_string(), "bearerToken": share.token}));
+    document.insert("share".into(), share.into());
+    let listener = listed.listener.as_ref();
+    let listener = listener.map(|listener| json!({"url": listener.url, "pid": listener.pid}));
+    document.insert("listener".into(), listener.into());
+}
+
+/// The same for people.
+fn shared_line(listed: &Listed) -> Option<String> {
+    let share = listed.record.as_ref().ok()?.share.as_ref()?;
+    let token = if share.token { ", with its bearer token" } else { "" };
+    Some(match &listed.listener {
+        Some(listener) => format!("shared at {}{token}", listener.url),
+        None => format!("to be shared at {share}{token}"),
+    })
+}
+
 fn show(
     context: &Context,
-    session: &SessionName,
+    listed: &Listed,
     record: &SessionRecord,
     defaults: &Settings,
-    awake: bool,
 ) -> Result<Status, Failure> {
+    let (session, awake) = (&listed.name, listed.bridge_pid.is_some());
     let of_server = |setting: &Setting| record.url.is_some() || !setting.is_for_urls();
     let all: Vec<Setting> = Setting::ALL.into_iter().filter(of_server).collect();
     if context.output.json {
-        let document = document(session, record, defaults, &all, awake);
+        let mut document = document(session, record, defaults, &all, awake);
+        sharing(&mut document, listed);
         context.output.document(&Value::from(document).to_string())?;
     } else {
-        context.output.layout(&table(record, defaults, &all, awake))?;
+        let mut text = table(record, defaults, &all, awake);
+        text.extend(shared_line(listed).map(|line| format!("{line}\n")));
+        context.output.layout(&text)?;
         context
             .output
             .notice(format_args!("↳ drowse {session} set <setting> <value>, or default to take it back"));

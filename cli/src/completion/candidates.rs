@@ -148,7 +148,13 @@ impl Line<'_> {
                     all
                 }),
             ("set", [.., setting]) if given.len() % 2 == 1 => self.setting_values(setting),
-            ("set", given) => settings(|setting| !given.contains(&setting.name())),
+            ("set", given) => {
+                let mut settings = settings(|setting| !given.contains(&setting.name()));
+                if !given.contains(&"proxy-bearer-token") {
+                    settings.push(word("proxy-bearer-token", "the token of clients to whom it is shared"));
+                }
+                settings
+            }
             ("config", []) => ["get", "set", "unset", "path"].map(|one| word(one, "")).into(),
             ("config", ["get" | "set" | "unset"]) => settings(|setting| setting.has_user_default()),
             ("config", ["set", setting]) => self.setting_values(setting),
@@ -205,6 +211,7 @@ impl Line<'_> {
             Some(Setting::AutoRestart | Setting::Insecure) => &["on", "off"],
             Some(Setting::OnExpiry) => &["fresh", "fail"],
             Some(Setting::McpVersion) => &["legacy", "modern"],
+            Some(Setting::Proxy) => &["off"],
             Some(Setting::LogLevel) => {
                 &["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "off"]
             }

@@ -15,7 +15,7 @@ Asleep and awake:
   ends, a full period starts. A subscription to a resource and a task that is not over defer it in the same way; \
   `drowse` shows the time left, or what keeps the session awake. `ping` counts. What the server sends by itself does not, \
   nor do `drowse` (the list), `logs` and `close`. All of it: `drowse help activity`.
-  --lazy registers the session and starts nothing; its first command does.
+  --lazy registers the session and starts no server; its first command does, and with --proxy the first client.
   --auto-restart starts a server that crashed, or whose session expired, again in the background; never one that is \
   asleep. With --idle-timeout a server so started sleeps again after a full period without use. --on-expiry fail makes \
   commands fail when the server has ended the session, until `restart`.
@@ -24,7 +24,7 @@ Sharing it over HTTP:
   --proxy 8080 serves the session at http://127.0.0.1:8080/mcp to as many clients as come, a sandboxed agent for instance; its \
   headers, environment and command line stay with you. Port 0 is a free one, and the same again later; `drowse` shows it. \
   --proxy-bearer-token lets in only clients that send that token, and other hosts than this machine's own need one. Give it as \
-  @FILE or '${NAME}' (a variable), so that nobody sees it in a list of processes. --proxy off takes it back.
+  @FILE or '${NAME}' (a variable), so that nobody sees it in a list of processes. --proxy off takes it back, and `drowse set @name proxy …` does all of that without a restart.
   With --idle-timeout the listener stays while the server sleeps, and a client's next call wakes it; lists are answered from what \
   was saved. A client that keeps a session open (the protocol up to 2025-11-25) keeps the server awake until it ends that, or \
   does not use it for 30 min. `close` gives the port up; after a crash or a kill of drowse the next command takes it again. If \
@@ -213,9 +213,12 @@ Settings:
   roots            a directory that the server may be told of, or a JSON list; repeatable
   sampling-command the shell command that asks a language model for the server
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
+  proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
+  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}
 
 `default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \
-one holds. All of it survives restarts. Nothing is started by it, and it is no use of the server.
+one holds. All of it survives restarts. No server is started by it, and it is no use of one. A port that is taken changes nothing: \
+the session is shared as before.
 
 A server that runs goes by the first nine at once. The idle period counts from the end of the last operation: a shorter \
 one may be over already. A limit holds for requests from then on. The others take effect at the next start \

@@ -131,6 +131,7 @@ commas. They are only read. Members that drowse does not know are left alone.
   insecure, cacert, proxy       how a URL is reached
   mcpVersion                    the protocol revision or era to speak
   autoConnect                   false: write the session down, start nothing (connect --lazy)
+  share                         share the new session over HTTP there, \"[host:]port\"; as connect --proxy
 
 Strings may hold ${VAR} and ${VAR:-default}, also ${env:VAR}; values are taken from the environment of the connect, and kept with the \
 credentials. An edited file takes effect with `drowse @name restart`. Flags of connect win over entries.

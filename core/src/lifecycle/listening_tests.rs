@@ -88,3 +88,46 @@ fn closed_or_replaced_it_goes_asleep_or_awake() {
         }
     }
 }
+
+#[test]
+fn one_that_stands_by_stays_whatever_becomes_of_the_first_start() {
+    let mut run = Run::new(listens());
+    run.act(|machine, _| machine.stand_by());
+    run.passes(secs(10 * IDLE));
+    assert!(run.said().is_empty());
+    run.call();
+    run.act(|machine, now| machine.handle_start_failed(now, false));
+    run.gone();
+    run.is("crashed");
+    assert!(!run.said().contains(&"retire".into()));
+    run.act(|machine, _| machine.set_listens(false));
+    run.passes(secs(1));
+    run.act(|machine, now| machine.end(now, false));
+    assert!(run.said().contains(&"retire".into()));
+}
+
+#[test]
+fn listening_begins_and_ends_while_the_server_runs_or_sleeps() {
+    let mut run = Run::served(idle());
+    run.act(|machine, _| machine.set_listens(true));
+    run.is("live");
+    run.passes(secs(IDLE));
+    run.gone();
+    run.is("idle");
+    assert!(!run.said().contains(&"retire".into()));
+    run.act(|machine, _| machine.set_listens(false));
+    assert_eq!(run.said(), ["retire"]);
+    let mut run = Run::served(listens());
+    run.said();
+    run.act(|machine, _| machine.set_listens(false));
+    run.is("live");
+    assert!(run.said().is_empty());
+    run.passes(secs(IDLE));
+    run.gone();
+    assert!(run.said().contains(&"retire".into()));
+    // Nothing was ever started.
+    let mut run = Run::new(listens());
+    run.act(|machine, _| machine.stand_by());
+    run.act(|machine, _| machine.set_listens(false));
+    assert_eq!(run.said(), ["persist idle 0 ended", "retire"]);
+}

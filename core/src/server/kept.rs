@@ -88,6 +88,20 @@ where
         }
     }
 
+    /// Nobody wants the server so far, but clients find it: see [`lifecycle::Config::listens`]. Whatever becomes of its
+    /// first start, the adapter stays.
+    pub const fn stand_by(&mut self) {
+        self.lifecycle.stand_by();
+    }
+
+    /// Changes whether the adapter holds an address at which clients find the server. It is no use of it, starts nothing,
+    /// and ends nothing that runs; an adapter that was there for nothing else is retired.
+    pub fn set_listens(&mut self, now: Instant, listens: bool) {
+        self.now = now;
+        self.config.lifecycle.listens = listens;
+        self.lifecycle.set_listens(listens);
+    }
+
     /// The same as [`set_level`](Self::set_level), and a legacy server that runs is told, if it is a level.
     pub fn change_level(&mut self, level: Option<Level>) {
         self.set_level(level);

@@ -13,6 +13,7 @@ use drowse_core::lifecycle::{Exit, PublicState, Record};
 use drowse_core::tally::{Counts, Histogram};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::share::Sharing;
 use crate::snapshot::Snapshot;
 use crate::wire::Kind;
 
@@ -180,6 +181,13 @@ pub trait Host {
     /// # Errors
     /// Why it cannot be started, for people.
     fn spawn(&mut self, generation: u64) -> Result<Backend, String>;
+    /// Shares the session over HTTP otherwise from now on, or no more. Answers where clients find it.
+    ///
+    /// # Errors
+    /// Why it cannot be, for people: then it is shared as it was.
+    fn share(&mut self, _wanted: Option<&Sharing>) -> Result<Option<String>, String> {
+        Err("it cannot be shared".to_owned())
+    }
     /// Takes what the server wrote to its stderr.
     fn server_errors(&mut self, bytes: &[u8]);
     /// Takes a line for the session's log.

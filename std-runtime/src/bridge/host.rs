@@ -15,12 +15,14 @@ use crate::life::{self, Line};
 use crate::log::SessionLog;
 use crate::process::{self, Launch, ProcessIdentity, Tree, TreeControl};
 use crate::record::{self, EraMemory, SCHEMA, State, StateRecord};
+use crate::share::Sharing;
 use crate::snapshot::{self, Snapshot};
 use crate::sys;
 use crate::wire::{BridgeConfig, Failed, Kind, Ready, Remote, StartReport};
 
 use super::backend::{Backend, Control, Facts, Host, LocalFuture, Moment, Process, StartFailure};
 use super::client::HttpClient;
+use super::front::Front;
 use super::roomy::Roomy;
 
 pub(super) struct BridgeHost {
@@ -41,6 +43,7 @@ pub(super) struct BridgeHost {
     partial: Vec<u8>,
     /// Where the session is shared, or why it is not though it is to be.
     shared: Option<Result<String, String>>,
+    front: Rc<Front>,
     /// Where the starter waits.
     ready: Option<File>,
     /// The starter's lock, ours too until the server is ready.
@@ -78,20 +81,38 @@ impl BridgeHost {
             last: None,
             partial: Vec::new(),
             shared: None,
+            front: Rc::default(),
             ready: Some(ready),
             lock: Some(lock),
         }
     }
 
     /// It is shared at that URL; or it is to be, and why it is not.
-    pub(super) fn sharing(mut self, shared: Option<Result<String, String>>) -> Self {
+    pub(super) fn sharing(mut self, shared: Option<Result<String, String>>, front: Rc<Front>) -> Self {
         if let Some(Err(why)) = &shared
             && let Some(log) = &mut self.log
         {
             let _ = log.drowse(why);
         }
         self.shared = shared;
+        self.front = front;
         self
+    }
+
+    /// Writes down where the session is shared, and no more than that: nothing else has changed.
+    pub(super) fn write_sharing(&mut self) {
+        let known = record::read_state(&self.home, &self.name).ok().flatten();
+        let mut known = known.unwrap_or_else(StateRecord::dormant);
+        if self.last.is_none() && (known.state.is_awake() || !known.ended) {
+            // Of the last bridge, which was killed, and whatever it left was ended before we were started.
+            (known.state, known.ended, known.server_pid) = (known.state.bereft(false), true, None);
+        }
+        known.bridge = Some(self.identity.clone());
+        known.shared_at = self.shared.as_ref().and_then(|shared| shared.as_ref().ok().cloned());
+        known.not_shared = self.shared.as_ref().and_then(|shared| shared.as_ref().err().cloned());
+        if let Err(error) = record::write_state(&self.home, &self.name, &known) {
+            self.note(&format!("where the session is shared could not be written: {error}"));
+        }
     }
 
     fn report(&mut self, report: &StartReport) {
@@ -181,6 +202,13 @@ impl Host for BridgeHost {
         let tree = process::launch(&self.launch).map_err(|error| error.to_string())?;
         fault::point("B4");
         Ok(Backend::Process(Process::of(tree)))
+    }
+
+    fn share(&mut self, wanted: Option<&Sharing>) -> Result<Option<String>, String> {
+        let url = self.front.share(wanted)?;
+        self.shared = url.clone().map(Ok);
+        self.write_sharing();
+        Ok(url)
     }
 
     fn server_errors(&mut self, bytes: &[u8]) {

@@ -444,6 +444,18 @@ impl Hub {
         });
     }
 
+    /// Starts the clock of a session that is shared and whose server nobody wants so far: the first operation starts it.
+    /// To be called once, within a `LocalSet`, instead of [`start`](Self::start).
+    pub fn await_clients(&self) {
+        self.stand_by();
+        self.with(|hub, inner, _| {
+            inner.server.stand_by();
+            inner.started = true;
+            inner.host.started(Ok(()));
+            hub.drive(inner, None);
+        });
+    }
+
     /// Ends the server for good.
     pub fn close(&self) {
         self.with(|hub, inner, now| {
@@ -874,8 +886,9 @@ impl Hub {
             };
             inner.host.started(Err(&failure));
         }
-        // The endpoint over HTTP waits for it, too.
+        // The endpoint over HTTP waits for it, too; and whoever waits for room is told.
         self.0.retired.notify_waiters();
+        self.0.room.notify_waiters();
     }
 }
 

@@ -7,6 +7,7 @@
 mod backend;
 mod client;
 mod explain;
+mod front;
 mod host;
 mod hub;
 mod intake;
@@ -21,6 +22,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use drowse_core::capabilities::ClientCapabilities;
@@ -30,7 +32,7 @@ use drowse_core::negotiate::Limits;
 use drowse_core::server;
 use drowse_core::snapshot;
 use drowse_core::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault;
@@ -50,10 +52,11 @@ pub use hub::{DevConfig, Hub, HubConfig, Workshop};
 pub(crate) use hub::{Guest, Offered};
 pub(crate) use mouth::{About, Sink};
 
+use front::{Front, Served};
 use host::BridgeHost;
 
 /// A client for a server on this machine, which needs no proxies and no credentials.
-pub(crate) fn local_client(url: &str) -> Result<std::rc::Rc<dyn Client>, String> {
+pub(crate) fn local_client(url: &str) -> Result<Rc<dyn Client>, String> {
     let remote = crate::wire::Remote {
         url: url.to_owned(),
         headers: Vec::new(),
@@ -62,7 +65,7 @@ pub(crate) fn local_client(url: &str) -> Result<std::rc::Rc<dyn Client>, String>
         proxy: None,
     };
     let client = client::HttpClient::new(&remote, &[], Duration::from_secs(5))?;
-    Ok(std::rc::Rc::new(client))
+    Ok(Rc::new(client))
 }
 
 /// How many requests may be under way at once; more wait on their connections.
@@ -122,14 +125,23 @@ fn run(config: BridgeConfig, ready: File) -> Result<(), Refused> {
             Ok(prepared) => prepared,
             Err(Unfit { kind, message }) => return Err((Some(ready), kind, message)),
         };
+    let mut hub_config = hub_config(&config);
     let (shared, taken) = match shared {
         Some(Ok(taken)) => (Some(Ok(taken.url.clone())), Some(taken)),
         Some(Err(why)) => (Some(Err(why)), None),
         None => (None, None),
     };
-    let host =
-        BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock).sharing(shared);
-    let served = serve_session(&config, &home, &name, host, listener, taken);
+    let front = Rc::<Front>::default();
+    let mut host = BridgeHost::new(&config, home.clone(), name.clone(), identity, log, ready, lock)
+        .sharing(shared, Rc::clone(&front));
+    hub_config.server.lifecycle.listens = taken.is_some();
+    if let (Some(sharing), Some(taken)) = (&config.share, taken) {
+        front.begin(sharing, taken);
+    }
+    if config.listen {
+        host.write_sharing();
+    }
+    let served = serve_session(hub_config, config.listen, &home, &name, host, listener, &front);
     let outcome = tokio::task::LocalSet::new().block_on(&runtime, served);
     // The lock B is the last thing to go: whoever waits for it finds nothing of us.
     drop(runtime);
@@ -196,34 +208,34 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, Unfit> {
 
 /// B3 to D3.
 async fn serve_session(
-    config: &BridgeConfig,
+    config: HubConfig,
+    listen: bool,
     home: &Home,
     name: &SessionName,
     host: BridgeHost,
     listener: std::os::unix::net::UnixListener,
-    taken: Option<Taken>,
+    front: &Front,
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
 
-    let mut hub_config = hub_config(config);
-    hub_config.server.lifecycle.listens = taken.is_some();
-    let hub = Hub::new(hub_config, Box::new(host));
-    hub.start();
-    let front = match taken {
-        Some(Taken { listener, options, .. }) => {
-            let (hub, listener) = (hub.clone(), TcpListener::from_std(listener)?);
-            Some(tokio::task::spawn_local(async move { crate::serve::http(&hub, listener, options).await }))
-        }
-        None => None,
-    };
+    let hub = Hub::new(config, Box::new(host));
+    let mut served = Served::default();
+    if listen {
+        // Whoever waits for the report may come in at once.
+        front.serve(&hub, &mut served)?;
+        hub.await_clients();
+    } else {
+        hub.start();
+    }
     let mut suspension = Suspension::watch();
     loop {
         tokio::select! {
             biased;
             () = hub.retired() => break,
+            () = front.changed() => front.serve(&hub, &mut served)?,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if is_ours(&stream) => {
                     let hub = hub.clone();
@@ -247,11 +259,10 @@ async fn serve_session(
     }
     fault::point("D3-unlinked");
     drop(listener);
+    front.give_up();
     let _ = tokio::time::timeout(GOODBYE, hub.flushed()).await;
     // It gives up the address at once, and its clients a moment to read the last of it.
-    if let Some(front) = front {
-        let _ = tokio::time::timeout(GOODBYE, front).await;
-    }
+    served.ended(GOODBYE).await;
     Ok(())
 }
 

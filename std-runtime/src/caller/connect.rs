@@ -139,6 +139,15 @@ impl Sessions {
         let born = Line { state: Some(State::Dormant), ..Line::did("connect", None) };
         let _ = life::append(&self.home, name, &born);
         if wanted.is_lazy(&record) {
+            // Clients come by the address, not by a first command.
+            let pinned = Pinned { record, credentials };
+            if pinned.record.share.is_some()
+                && let Err(NotMet { error, bridge }) = self.offer(name, &lock, &pinned, wait)
+            {
+                self.undo(name, &pinned.record, bridge);
+                return Err(error);
+            }
+            let record = pinned.record;
             return Ok(Connected { name: name.clone(), record, outcome: Outcome::Registered, info: None });
         }
         // L is held until the server has answered: until then others see a session that is starting.
@@ -185,6 +194,9 @@ impl Sessions {
             // Otherwise the next call would still be told of the old ones.
             if refused && differs && Lock::try_acquire(&self.home.bridge_lock(name))?.is_some() {
                 self.forgive(name, true)?;
+            }
+            if wanted.share.is_given() {
+                self.offer(name, &lock, &new, wait).map_err(settle)?;
             }
             return Ok(done(if told { Outcome::Changed } else { Outcome::Updated }, None));
         }

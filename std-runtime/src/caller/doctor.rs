@@ -17,7 +17,8 @@ use super::Sessions;
 use super::census::Role;
 use super::error::CallError;
 use super::leftover::orphans;
-use crate::home::SessionName;
+use crate::dev;
+use crate::home::{HomeError, SessionName};
 use crate::lock::{self, Lock, LockError};
 use crate::process::ProcessIdentity;
 use crate::sys::procfs;
@@ -192,14 +193,39 @@ impl Doctor<'_> {
         }
     }
 
+    /// What killed dev proxies left running. `false`: nothing.
+    fn of_dev_proxies(&mut self) -> Result<bool, HomeError> {
+        let mut any = false;
+        for left in dev::record::left(self.sessions.home()) {
+            let processes =
+                left.processes().map_err(|e| HomeError::io("read", std::path::Path::new("/proc"), e))?;
+            if processes.is_empty() {
+                if self.mend {
+                    // Only its file is there.
+                    let _ = left.end_gently();
+                }
+                continue;
+            }
+            any = true;
+            let listed: Vec<String> =
+                processes.iter().map(|(pid, command)| format!("{pid} ({command})")).collect();
+            let what = format!("{}: {}", dev::record::count(listed.len()), listed.join(", "));
+            self.put_right("orphans", None, what, || match left.end_gently() {
+                Ok(_) => Ok("ended".to_owned()),
+                Err(error) => Err(error.to_string()),
+            });
+        }
+        Ok(any)
+    }
+
     /// What dead bridges left running.
     fn orphans(&mut self) -> Result<(), CallError> {
-        let unreadable = |e: io::Error| crate::home::HomeError::io("read", std::path::Path::new("/proc"), e);
+        let unreadable = |e: io::Error| HomeError::io("read", std::path::Path::new("/proc"), e);
         let found = self.sessions.census(&procfs::snapshot().map_err(unreadable)?)?;
         let mut names: Vec<SessionName> = orphans(found).map(|one| one.session).collect();
         names.sort_unstable();
         names.dedup();
-        if names.is_empty() {
+        if !self.of_dev_proxies()? && names.is_empty() {
             self.add(Finding::fine("orphans", "no process is left of a server whose bridge is gone"));
         }
         for name in names {

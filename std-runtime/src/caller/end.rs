@@ -11,6 +11,7 @@ use super::error::CallError;
 use super::link::Greeting;
 use super::wake::ending;
 use super::{Caller, Cleaned, Request, Sessions};
+use crate::dev;
 use crate::home::{HomeError, SessionName};
 use crate::lock::{self, Lock};
 use crate::record::{self, RecordError, SessionRecord, Settings, State};
@@ -45,7 +46,8 @@ impl Sessions {
         self.end_with(name, &settings, Ending::Removed, wait)
     }
 
-    /// Removes what crashed, expired or was orphaned, never a sleeping session; with `all`, everything.
+    /// Removes what crashed, expired or was orphaned, never a sleeping session; with `all`, everything. Ends what killed
+    /// dev proxies left.
     ///
     /// # Errors
     /// If the home cannot be read.
@@ -55,6 +57,12 @@ impl Sessions {
             return Ok(cleaned);
         }
         self.home.prepare()?;
+        for left in dev::record::left(&self.home) {
+            match left.end_gently() {
+                Ok(ended) => cleaned.ended += ended,
+                Err(error) => cleaned.not_ended.push(error.to_string()),
+            }
+        }
         for name in record::names(&self.home)? {
             if !self.is_to_go(&name, all) {
                 continue;

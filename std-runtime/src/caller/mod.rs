@@ -19,6 +19,7 @@ mod message;
 mod pin;
 mod poll;
 mod settings;
+mod sharing;
 mod snapshot;
 mod start;
 mod subscription;
@@ -124,7 +125,9 @@ pub struct WantedShare {
 }
 
 impl WantedShare {
-    pub(crate) fn is_given(&self) -> bool {
+    /// Whether there is anything of it.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
         self.at.is_some() || self.token.is_some()
     }
 }
@@ -275,6 +278,10 @@ pub struct Cleaned {
     pub removed: Vec<SessionName>,
     /// Sessions that should go and could not.
     pub failed: Vec<(SessionName, CallError)>,
+    /// How many processes that killed dev proxies left were ended.
+    pub ended: usize,
+    /// Why others of those could not be.
+    pub not_ended: Vec<String>,
 }
 
 impl Sessions {

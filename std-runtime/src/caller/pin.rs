@@ -17,7 +17,7 @@ use crate::record::{SCHEMA, SessionRecord, Setting, Settings, Target, now_ms};
 use crate::remote::{
     Header, check_certificates, check_header_name, check_proxy, complete_url, header_value, is_same_url,
 };
-use crate::share::{ShareError, check_token};
+use crate::share::{Share, ShareError, check_token};
 
 /// Variables that every server gets as they were at `connect`, beside those with a prefix below.
 const AMBIENT: &[&str] = &[
@@ -142,7 +142,10 @@ pub(super) fn pin(wanted: &Wanted, defaults: &Settings) -> Result<Pinned, CallEr
             record.args.clone_from(args);
         }
         WantedTarget::Url { url } => record.url = Some(address(url)?),
-        WantedTarget::Entry { .. } => take_entry(&mut record, &mut credentials, &wanted.environment)?,
+        WantedTarget::Entry { .. } => {
+            // Only now: how a session that is there is shared is its own.
+            record.share = take_entry(&mut record, &mut credentials, &wanted.environment)?;
+        }
     }
     record.settings = record.wanted(defaults);
     suits(&record, wanted)?;
@@ -182,6 +185,17 @@ pub(super) fn change(
     add_headers(&mut record, &mut credentials, &wanted.headers)?;
     share(&mut record, &mut credentials, &wanted.share)?;
     Ok(Pinned { record, credentials }.identified())
+}
+
+/// The same session, shared as it is wanted now.
+pub(super) fn reshared(
+    record: &SessionRecord,
+    credentials: &Credentials,
+    wanted: &WantedShare,
+) -> Result<Pinned, CallError> {
+    let mut new = Pinned { record: record.clone(), credentials: credentials.clone() };
+    share(&mut new.record, &mut new.credentials, wanted)?;
+    Ok(new)
 }
 
 /// Where it is said what a wanted session runs, as its record has it.
@@ -308,14 +322,15 @@ fn add_pins(credentials: &mut Credentials, pins: &[Pin], environment: &Environme
     Ok(())
 }
 
-/// Fills in what the entry says, for a session that has one.
+/// Fills in what the entry says, for a session that has one. Answers where it says that it is shared.
 fn take_entry(
     record: &mut SessionRecord,
     credentials: &mut Credentials,
     environment: &Environment,
-) -> Result<(), CallError> {
-    let Target::Entry { file, entry: name } = record.target.clone() else { return Ok(()) };
-    let Entry { transport, env, cwd, settings, auto_connect, .. } = ConfigFile::read(&file)?.entry(&name)?;
+) -> Result<Option<Share>, CallError> {
+    let Target::Entry { file, entry: name } = record.target.clone() else { return Ok(None) };
+    let Entry { transport, env, cwd, settings, auto_connect, share, .. } =
+        ConfigFile::read(&file)?.entry(&name)?;
     let place = |member: &str| format!("entry `{name}` of {}, {member}", file.display());
     let mut values = Values { place: &place, known: credentials, environment, new: BTreeMap::new() };
     (record.command, record.args, record.url) = (String::new(), Vec::new(), None);
@@ -363,7 +378,7 @@ fn take_entry(
     credentials.entry_headers = literal_headers;
     record.entry = Some(settings);
     record.auto_connect = auto_connect;
-    Ok(())
+    Ok(share)
 }
 
 /// A value of an entry: the record keeps a template, and of a literal only that there is one.

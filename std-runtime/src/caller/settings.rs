@@ -153,7 +153,7 @@ impl Sessions {
             Greeting::Refused(_) | Greeting::Silent(_) => return Ok(Heard::No),
         };
         let log_level = level.map(|level| level.unwrap_or_else(|| "none".to_owned()));
-        let keep = Keep { settings: BridgeSettings::of(settings), log_level };
+        let keep = Keep { settings: BridgeSettings::of(settings), log_level, share: None };
         let Ok(params) = serde_json::to_string(&keep) else { return Ok(Heard::No) };
         let request = Request { method: METHOD_SET, params: &params, timeout: None, progress: None };
         match Caller::on(self, name, wait, link).call_here(request) {

@@ -88,6 +88,8 @@ impl Launch for BridgeProgram {
         let (report, their_report) = io::pipe()?;
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdout(their_report);
+        // Also where it is started from within a server that is being written, it is not one of that server's processes.
+        command.env_remove(crate::dev::record::VARIABLE);
         // Its last words, should it panic before it has a log of its own.
         let log = regular::open_with(File::options().append(true).create(true).mode(0o600), log);
         command.stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
@@ -313,6 +315,7 @@ pub(super) fn bridge_config(
             required: false,
             share,
         }),
+        listen: false,
         identity: identity::of(record, credentials),
         expired: known.is_some_and(|known| known.state == State::Expired),
     })

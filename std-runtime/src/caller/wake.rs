@@ -76,6 +76,8 @@ pub(super) enum Shared {
     IfPossible,
     /// It fails: whoever asks for it is told.
     Surely,
+    /// That, too, and nothing but the address is wanted: no server is started.
+    Only,
 }
 
 /// What was met.
@@ -357,15 +359,19 @@ impl Sessions {
         self.sweep(name, known.as_ref(), wait)?;
         fault::point("C5-swept");
         self.unlink_socket(name)?;
-        may_start(name, &record.settings, known.as_ref(), now_ms())?;
+        if shared != Shared::Only {
+            may_start(name, &record.settings, known.as_ref(), now_ms())?;
+        }
         // C6.
         let credentials = credential::read(&self.home, name)?.unwrap_or_default();
         self.identify(name, record, &credentials);
         let mut config =
             bridge_config(&self.home, name, record, &credentials, known.as_ref()).map_err(CallError::from)?;
         if let Some(sharing) = &mut config.share {
-            sharing.required = shared == Shared::Surely;
+            sharing.required = shared != Shared::IfPossible;
         }
+        // Files that are kept equal to resources want the server.
+        config.listen = shared == Shared::Only && config.share.is_some() && config.syncs.is_empty();
         let limit = Instant::now() + patience_with_a_starter(&record.settings);
         match start(self.launcher.as_ref(), &self.home, name, config, lock, limit, wait)? {
             Report::Ready(bridge) => Ok(Met::Started(bridge)),

@@ -4,7 +4,7 @@ use super::Entry;
 use crate::suggest::nearest;
 
 /// Every member that is read.
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 25] = [
     "command",
     "args",
     "env",
@@ -29,6 +29,7 @@ const KNOWN: [&str; 24] = [
     "proxy",
     "mcpVersion",
     "autoConnect",
+    "share",
 ];
 
 impl Entry {

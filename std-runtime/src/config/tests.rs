@@ -88,6 +88,8 @@ fn wrong_members_are_named() {
         (r#"{"command":"x","mcpVersion":"2025-13-32"}"#, "mcpVersion"),
         (r#"{"command":"x","mcpVersion":20250618}"#, "mcpVersion"),
         (r#"{"command":"x","autoConnect":"no"}"#, "autoConnect"),
+        (r#"{"command":"x","share":"here"}"#, "share"),
+        (r#"{"command":"x","share":8080}"#, "share"),
         (r#"{"command":"a\u0000b"}"#, "command"),
         (r#"[]"#, "(the entry)"),
     ] {

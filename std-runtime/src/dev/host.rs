@@ -1,4 +1,5 @@
-//! The surroundings of the dev proxy's server: its processes, and the log. Nothing is written down.
+//! The surroundings of the dev proxy's server: its processes, and the log. No more is written down than
+//! that there are any.
 
 use std::cell::RefCell;
 use std::io;
@@ -34,13 +35,20 @@ impl Host for DevHost {
     fn spawn(&mut self, _generation: u64) -> Result<Backend, String> {
         self.log.server_gone();
         let mut shared = self.shared.borrow_mut();
+        shared.record.prepare(&self.log);
         shared.made_of = shared.fingerprint();
         let client = shared.url.as_deref().map(port::reserve).transpose()?;
         let launch = Launch {
             command: shared.command.first().cloned().unwrap_or_default(),
             args: shared.command.get(1..).unwrap_or_default().to_vec(),
             cwd: shared.cwd.clone(),
-            env: shared.environment.iter().chain(&shared.env).cloned().collect(),
+            env: shared
+                .environment
+                .iter()
+                .chain(&shared.env)
+                .cloned()
+                .chain([shared.record.variable()])
+                .collect(),
             marker: process::new_marker(),
         };
         let tree = process::launch(&launch).map_err(|error| error.to_string())?;

@@ -1,13 +1,15 @@
 //! The dev proxy: one process that serves a client, owns the server behind it, and outlives each of its builds.
 //!
 //! [`run`] is the whole program: a [`Hub`] with a host of its own, the standard streams as its one connection, and an
-//! end that takes the server's whole tree along. It keeps no session and writes no records.
+//! end that takes the server's whole tree along. It keeps no session; that it is there is written down, for those who
+//! have to end what it leaves should it be killed.
 
 mod changes;
 mod files;
 mod host;
 mod log;
 mod port;
+pub(crate) mod record;
 mod stream;
 mod watch;
 mod workshop;
@@ -34,6 +36,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::bridge::{DevConfig, Hub, HubConfig, stdio};
+use crate::home::Home;
 use crate::process;
 use crate::serve;
 use crate::sys::suspension::Suspension;
@@ -42,6 +45,7 @@ use crate::wire::MAX_MESSAGE;
 use changes::Changes;
 use host::DevHost;
 use log::Log;
+pub use record::count as left_behind;
 use stream::Watched;
 use watch::Watch;
 use workshop::{Shared, Shop};
@@ -61,6 +65,8 @@ pub struct Options {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
+    /// Where it is written down that the proxy runs; `None`: nowhere.
+    pub home: Option<Home>,
     /// Where it runs.
     pub cwd: PathBuf,
     /// The environment that it has in any case.
@@ -171,14 +177,15 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
     let mut suspension = Suspension::watch();
     let mut ended = None;
     loop {
-        // A second word is impatience.
-        let mut end = |how: Ended| match ended {
-            None => {
+        // A second signal is impatience. One that comes with the end of the input is not: clients do both at once.
+        let mut end = |how: Ended| match (ended, how) {
+            (None, _) => {
                 ended = Some(how);
                 hub.close();
             }
-            Some(_) if how != Ended::ByClient => hub.kill(),
-            Some(_) => {}
+            (Some(Ended::ByClient), Ended::BySignal(_)) => ended = Some(how),
+            (Some(Ended::BySignal(_)), Ended::BySignal(_)) => hub.kill(),
+            (Some(_), Ended::ByClient) => {}
         };
         tokio::select! {
             biased;
@@ -193,6 +200,7 @@ async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Resu
     }
     let finished = shared.borrow().finished();
     finished.await;
+    shared.borrow_mut().record.remove();
     let last = async {
         hub.flushed().await;
         if let Some(delivery) = delivery {

@@ -18,6 +18,7 @@ use crate::process::{self, Launch, Tree, TreeControl};
 use super::changes::Changes;
 use super::files;
 use super::log::Log;
+use super::record::Record;
 
 /// How much of a build's output goes into the log; the rest is read and left out.
 const MAX_OUTPUT: usize = 256 << 10;
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     pub(super) command: Vec<String>,
     pub(super) cwd: PathBuf,
     pub(super) url: Option<String>,
+    pub(super) record: Record,
     build: Option<String>,
     watched: Vec<String>,
     running: Option<TreeControl>,
@@ -81,6 +83,7 @@ impl Shared {
             command,
             cwd: options.cwd.clone(),
             url: options.backend_url.clone(),
+            record: Record::new(options.home.clone()),
             build: options.build.clone(),
             watched: options.watch.clone(),
             running: None,
@@ -118,12 +121,13 @@ impl Workshop for Shop {
         let command = self.shared.borrow().build.clone().unwrap_or_default();
         log.note(&format!("building: {command}"));
         let launched = {
-            let shared = self.shared.borrow();
+            let mut shared = self.shared.borrow_mut();
+            shared.record.prepare(&log);
             process::launch(&Launch {
                 command: "/bin/sh".to_owned(),
                 args: vec!["-c".to_owned(), command.clone()],
                 cwd: shared.cwd.clone(),
-                env: shared.environment.clone(),
+                env: shared.environment.iter().cloned().chain([shared.record.variable()]).collect(),
                 marker: process::new_marker(),
             })
         };

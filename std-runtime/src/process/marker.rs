@@ -64,10 +64,17 @@ pub fn marked(marker: &str) -> io::Result<Vec<u32>> {
 /// cannot be read: it names the process. Those that were reached are killed in any case.
 pub fn sweep(marker: &str, deadline: Instant) -> io::Result<Swept> {
     let variable = variable(marker)?;
-    sweep_found(deadline, || {
-        let (snapshot, gaps) = procfs::snapshot_with_gaps()?;
-        Ok((survey::below(&snapshot, survey::carriers(&snapshot, &variable)), gaps))
-    })
+    sweep_found(deadline, || carrying(&variable))
+}
+
+/// The live processes of our user that carry this variable (`NAME=value`), and what is below those, parents first; and
+/// whether some processes ended during the look. Never this process itself.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub(crate) fn carrying(variable: &str) -> io::Result<(Vec<Member>, bool)> {
+    let (snapshot, gaps) = procfs::snapshot_with_gaps()?;
+    Ok((survey::below(&snapshot, survey::carriers(&snapshot, variable)), gaps))
 }
 
 /// Kills all that `find` finds, parents first, until it finds nobody; it also says whether some processes ended while it
@@ -116,9 +123,7 @@ pub(crate) fn sweep_found(
             }
         }
         if let Some((pid, error)) = refused {
-            let what = format!(
-                "process {pid}, left over from an earlier run of this session, cannot be killed: {error}"
-            );
+            let what = format!("process {pid}, left over from an earlier run, cannot be killed: {error}");
             return Err(io::Error::new(error.kind(), what));
         }
         for (pid, process) in &held {
@@ -136,8 +141,7 @@ pub(crate) fn sweep_found(
 }
 
 fn still_there(pid: u32) -> io::Error {
-    let what =
-        format!("process {pid}, left over from an earlier run of this session, was killed but has not ended");
+    let what = format!("process {pid}, left over from an earlier run, was killed but has not ended");
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 

@@ -25,7 +25,7 @@ pub use crate::sys::descriptors::{adopt_descriptor, close_descriptors_from, deta
 pub use footprint::memory_below;
 pub use identity::ProcessIdentity;
 pub use launch::{Launch, LaunchError, launch};
-pub(crate) use marker::sweep_found;
 pub use marker::{GENERATION_VARIABLE, SESSION_VARIABLE, Swept, marked, new_marker, sweep};
+pub(crate) use marker::{carrying, sweep_found};
 pub use memory::{Measure, Memory};
 pub use tree::{Tree, TreeControl, become_subreaper};

@@ -105,6 +105,11 @@ impl TreeControl {
                 // The runtime is being shut down: nobody is going to hear the answer.
                 std::future::pending::<()>().await;
             }
+            if self.shared().exit_status().is_none() {
+                // A debugger has it, and has not let us know so far. Asked again at once, and again, nothing else would
+                // get a turn.
+                tokio::time::sleep(RETRY).await;
+            }
         }
     }
 

@@ -20,10 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use super::Options;
 use super::endpoint::{CameAt, State, router, too_many};
 use super::io::{Local, Watched};
 use super::turns::Turns;
+use super::{Options, Stop};
 use crate::bridge::Hub;
 
 /// How long connections may take to end when all does.
@@ -45,27 +45,40 @@ struct Door {
     /// All is over.
     closing: Notify,
     is_closing: Cell<bool>,
+    /// Whoever is still there had his time.
+    cutting: Notify,
+    is_cutting: Cell<bool>,
     /// A connection ended.
     ended: Notify,
 }
 
-/// Accepts connections until the hub is retired.
-pub(super) async fn serve(hub: &Hub, listener: TcpListener, bound: SocketAddr, options: Options) {
-    let state = State::new(hub, bound, options);
+/// Accepts connections until the hub is retired, or that is said.
+pub(super) async fn serve(
+    hub: &Hub,
+    listener: TcpListener,
+    bound: SocketAddr,
+    options: Options,
+    stop: Rc<Stop>,
+) {
+    let state = State::new(hub, bound, options, Rc::clone(&stop));
     let door = Rc::new(Door {
         router: router(&state),
         state: Rc::clone(&state),
         open: Cell::new(0),
         closing: Notify::new(),
         is_closing: Cell::new(false),
+        cutting: Notify::new(),
+        is_cutting: Cell::new(false),
         ended: Notify::new(),
     });
     let mut retired = pin!(hub.retired());
+    let mut stopped = pin!(stop.heard());
     let mut expire = pin!(state.expire());
     loop {
         tokio::select! {
             biased;
             () = &mut retired => break,
+            () = &mut stopped => break,
             () = &mut expire => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => door.accept(stream),
@@ -84,6 +97,8 @@ pub(super) async fn serve(hub: &Hub, listener: TcpListener, bound: SocketAddr, o
         }
     };
     let _ = tokio::time::timeout(GOODBYE, gone).await;
+    door.is_cutting.set(true);
+    door.cutting.notify_waiters();
 }
 
 impl Door {
@@ -158,7 +173,13 @@ impl Door {
             }
         }
         shut(connection.as_mut());
-        let _ = connection.await;
+        if !self.is_cutting.get() {
+            tokio::select! {
+                biased;
+                _ = &mut connection => {}
+                () = self.cutting.notified() => {}
+            }
+        }
     }
 }
 

@@ -27,11 +27,11 @@ use drowse_core::time::Instant;
 use send_wrapper::SendWrapper;
 use tokio::sync::Notify;
 
-use super::Options;
 use super::body::events;
 use super::lane::on_one_line;
 use super::once::{Once, OnceSource};
 use super::session::{Permit, Session, Stream};
+use super::{Options, Stop};
 use crate::bridge::{Guest, Hub, Offered};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -49,6 +49,7 @@ pub(super) struct State {
     pub(super) hub: Hub,
     pub(super) options: Options,
     bound: SocketAddr,
+    stop: Rc<Stop>,
     epoch: tokio::time::Instant,
     table: RefCell<Sessions<Box<[Slot]>>>,
     bodies: Cell<Bodies>,
@@ -116,12 +117,13 @@ impl From<Refusal> for Refused {
 }
 
 impl State {
-    pub(super) fn new(hub: &Hub, bound: SocketAddr, options: Options) -> Rc<Self> {
+    pub(super) fn new(hub: &Hub, bound: SocketAddr, options: Options, stop: Rc<Stop>) -> Rc<Self> {
         let Limits { sessions, idle, bodies, .. } = options.limits;
         Rc::new_cyclic(|this| Self {
             hub: hub.clone(),
             options,
             bound,
+            stop,
             epoch: tokio::time::Instant::now(),
             table: RefCell::new(Sessions::new(idle, vec![Slot::EMPTY; sessions].into_boxed_slice())),
             bodies: Cell::new(Bodies::new(bodies)),
@@ -230,6 +232,9 @@ impl State {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
+        if self.stop.is_said() {
+            return Err(Refusal::Closing.into());
+        }
         let (head, body) = request.into_parts();
         let view = View(&head.headers);
         let gate = self.gate(at);

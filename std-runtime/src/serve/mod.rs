@@ -12,12 +12,15 @@ mod once;
 mod session;
 mod turns;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use drowse_core::activity::Asker;
 use drowse_core::front::http::gate::{self, BadToken};
 use drowse_core::front::http::{Limits, Pace};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::bridge::Hub;
 
@@ -92,8 +95,47 @@ impl Options {
 /// # Errors
 /// If the options cannot be served, or the listener has no address.
 pub async fn http(hub: &Hub, listener: TcpListener, options: Options) -> Result<(), ServeError> {
+    http_until(hub, listener, options, Rc::default()).await
+}
+
+/// The same, until that is said. From then on nothing more is accepted; who is answered has a moment to read it.
+///
+/// # Errors
+/// As [`http`].
+pub(crate) async fn http_until(
+    hub: &Hub,
+    listener: TcpListener,
+    options: Options,
+    stop: Rc<Stop>,
+) -> Result<(), ServeError> {
     options.check()?;
     let local: SocketAddr = listener.local_addr()?;
-    accept::serve(hub, listener, local, options).await;
+    accept::serve(hub, listener, local, options, stop).await;
     Ok(())
+}
+
+/// Ends an endpoint before its hub ends.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    said: Cell<bool>,
+    heard: Notify,
+}
+
+impl Stop {
+    /// Nothing more is accepted.
+    pub(crate) fn say(&self) {
+        self.said.set(true);
+        self.heard.notify_waiters();
+    }
+
+    pub(crate) fn is_said(&self) -> bool {
+        self.said.get()
+    }
+
+    /// Resolves when it is said.
+    async fn heard(&self) {
+        while !self.said.get() {
+            self.heard.notified().await;
+        }
+    }
 }

@@ -11,3 +11,4 @@ mod forking;
 mod identity;
 mod launching;
 mod sweeping;
+mod traced;

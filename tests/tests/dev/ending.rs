@@ -46,6 +46,26 @@ fn a_server_that_does_not_want_to_go_is_killed_before_its_client_loses_patience(
 }
 
 #[test]
+fn a_signal_that_comes_with_the_end_of_input_leaves_the_server_its_time_and_two_do_not() {
+    for (signals, farewells) in [(1, 1), (2, 0)] {
+        let place = Place::new();
+        let mut client = place.fixture("legacy", &[], &["--exit-delay", "600", "--ignore-term"]);
+        client.tools();
+        if signals == 1 {
+            client.close_input();
+            client.signal(Signal::TERM);
+        } else {
+            client.signal(Signal::TERM);
+            // Signals of one kind that wait count as one.
+            client.signal(Signal::HUP);
+        }
+        assert_eq!(client.end().0, Some(0));
+        let exits = place.journal().entries().unwrap().iter().filter(|entry| entry.event == "exit").count();
+        assert_eq!(exits, farewells);
+    }
+}
+
+#[test]
 fn an_output_that_nobody_reads_any_more_is_the_end() {
     in_both_eras(|era| {
         let place = Place::new();

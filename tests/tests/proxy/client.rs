@@ -98,7 +98,11 @@ impl Client {
 
     /// A request of the modern era.
     #[track_caller]
-    pub(crate) fn ask(&self, method: &str, mut params: Value) -> Response {
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Response {
+        self.try_ask(method, params).unwrap_or_else(|error| panic!("{method} {}: {error}", self.authority))
+    }
+
+    pub(crate) fn try_ask(&self, method: &str, mut params: Value) -> io::Result<Response> {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -107,7 +111,7 @@ impl Client {
         let mut headers = vec![("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
         headers.extend(name.as_deref().map(|name| ("Mcp-Name", name)));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        self.send("POST", &headers, &body)
+        self.try_send("POST", &headers, &body)
     }
 
     /// A call of a tool, in the modern era; the text that it answers.

@@ -154,3 +154,32 @@ fn a_whole_file_has_a_free_port_for_each() {
     clients.iter().for_each(|client| drop(client.call("pid", json!({}))));
     assert_eq!((one.starts(), other.starts()), (1, 1));
 }
+
+#[test]
+fn an_entry_says_where_it_is_shared() {
+    let home = Home::new();
+    let file = home.path().join("all.json");
+    let (lazy, quiet) = (home.session("@lazy"), home.session("@quiet"));
+    let entry = |session: &Session<'_>, share: &str, connects: bool| {
+        let mut words = session.server(&[]).into_iter();
+        json!({"command": words.next(), "args": words.collect::<Vec<_>>(), "share": share, "autoConnect": connects})
+    };
+    let servers = json!({"mcpServers": {"lazy": entry(&lazy, "127.0.0.2:0", false), "quiet": entry(&quiet, "0", true)}});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let words = |entry: &str| format!("{}:{entry}", file.display());
+    home.run(["connect", file.to_str().unwrap(), "--json"]).ok();
+    assert_eq!((lazy.starts(), quiet.starts()), (0, 1));
+    let shown = lazy.listed();
+    assert_eq!(shown["_drowse"]["share"]["address"], "127.0.0.2:0", "{shown}");
+    for session in [&lazy, &quiet] {
+        Client::of(session).call("pid", json!({}));
+    }
+    // What is given comes before it, and stays.
+    quiet.run(["set", "proxy", "off"]).ok();
+    quiet.run(["restart"]).ok();
+    home.run(["connect", &words("quiet"), "@quiet", "--json"]).ok();
+    assert!(quiet.listed()["_drowse"].get("share").is_none());
+    home.run(["connect", &words("quiet"), "@other", "--json", "--proxy", "off"]).ok();
+    assert!(home.session("@other").listed()["_drowse"].get("share").is_none());
+    home.run(["close", "@other"]).ok();
+}
