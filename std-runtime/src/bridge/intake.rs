@@ -5,7 +5,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-use drowse_core::framing::LineDecoder;
+use bytes::Bytes;
+use drowse_core::framing::{Found, Frame, LineDecoder, Oversize};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Room for ordinary lines.
@@ -17,6 +18,56 @@ const LONGISH: usize = 64 << 10;
 const LONG: usize = 256 << 10;
 /// So much.
 const LARGE: usize = 33 << 20;
+
+/// A line, and whose part it is: what lives on its own is kept without a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    bytes: &'a [u8],
+    whole: Option<&'a Bytes>,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) const fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What it is a part of, if that lives on its own.
+    pub(super) const fn whole(self) -> Option<&'a Bytes> {
+        self.whole
+    }
+
+    /// A part of it.
+    pub(super) const fn part(self, bytes: &'a [u8]) -> Self {
+        Self { bytes, whole: self.whole }
+    }
+
+    pub(super) fn keep(self) -> Bytes {
+        match self.whole {
+            Some(whole) => whole.slice_ref(self.bytes),
+            None => Bytes::copy_from_slice(self.bytes),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Line<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, whole: None }
+    }
+}
+
+impl<'a> From<&'a Bytes> for Line<'a> {
+    fn from(bytes: &'a Bytes) -> Self {
+        Self { bytes, whole: Some(bytes) }
+    }
+}
+
+/// A frame. A very long line has left with its buffer.
+#[derive(Debug)]
+pub(super) enum Heard<'a> {
+    Line(&'a [u8]),
+    Long(Bytes),
+    Oversize(Oversize<'a>),
+}
 
 /// A stream that is read line by line.
 #[derive(Debug)]
@@ -30,6 +81,25 @@ impl Intake {
     /// Lines of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { decoder: LineDecoder::new(vec![0; ROOM], limit), limit }
+    }
+
+    /// The next frame.
+    pub(super) fn poll(&mut self) -> Option<Heard<'_>> {
+        let found = self.decoder.poll_found()?;
+        if let Found::Line { start, end } = found
+            && end - start > LONG
+            // What waits behind it is copied, which is to cost no more than to copy the line.
+            && self.decoder.pending() <= end - start
+        {
+            let room = self.decoder.pending().next_multiple_of(ROOM).max(ROOM);
+            if let Ok(buffer) = self.decoder.replace_buffer(vec![0; room]) {
+                return Some(Heard::Long(Bytes::from(buffer).slice(start..end)));
+            }
+        }
+        Some(match self.decoder.frame(found) {
+            Frame::Line(line) => Heard::Line(line),
+            Frame::Oversize(oversize) => Heard::Oversize(oversize),
+        })
     }
 
     /// Makes room for the next read, also where frames wait to be taken out.

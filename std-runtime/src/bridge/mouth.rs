@@ -41,7 +41,7 @@ impl Mouth {
     /// Says something to the client.
     pub(super) fn send(&mut self, about: About<'_>, parts: &[&[u8]]) {
         match self {
-            Self::Stream(outlet) => outlet.send(parts, None),
+            Self::Stream(outlet) => outlet.send(parts, None, None),
             Self::Sink(sink) => sink.take(about, parts),
         }
     }

@@ -99,9 +99,7 @@ impl Door {
             door.serve(stream).await;
             door.open.set(door.open.get().saturating_sub(1));
             door.ended.notify_one();
-            if door.open.get() == 0 {
-                door.state.hub.guests_gone();
-            }
+            door.state.hub.guests_gone();
         });
     }
 

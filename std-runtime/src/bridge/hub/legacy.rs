@@ -176,7 +176,15 @@ impl Connection {
 
 impl Hub {
     /// Reads a batch, or goes on where there was no room for more of it.
-    pub(super) fn batch(&self, inner: &mut Inner, now: Instant, id: u64, line: &[u8], items: Span) -> Flow {
+    pub(super) fn batch(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        id: u64,
+        whole: Line<'_>,
+        items: Span,
+    ) -> Flow {
+        let line = whole.bytes();
         let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
         let read = connection.batches.iter().find_map(|batch| batch.read);
         if read.is_none() {
@@ -205,7 +213,7 @@ impl Hub {
                     }
                 }
             });
-            match self.client_line(inner, now, id, item, false) {
+            match self.client_line(inner, now, id, whole.part(item), false) {
                 Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {
@@ -343,7 +351,7 @@ impl Hub {
                 let order = inner.order;
                 let payload = Payload {
                     parts,
-                    frame: Some(again),
+                    frame: Some(again.into()),
                     sent: false,
                     wire: None,
                     relisted: false,

@@ -168,7 +168,7 @@ impl Hub {
         match (parts, inner.server.submit_own(now, operation)) {
             (Some(parts), Ok(key)) => {
                 let payload = Payload::new(OURS, Method::ToolsList, &frame, parts, None);
-                inner.keep(key, Payload { frame: Some(frame), ..payload });
+                inner.keep(key, Payload { frame: Some(frame.into()), ..payload });
             }
             _ => self.tools_listed(inner),
         }

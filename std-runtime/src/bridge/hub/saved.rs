@@ -16,14 +16,15 @@ impl Hub {
         inner: &mut Inner,
         now: Instant,
         connection: u64,
-        frame: &[u8],
+        line: Line<'_>,
         operation: Operation,
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
         if inner.server.lifecycle().is_up() {
-            return self.operation(inner, now, connection, frame, operation, parts, token);
+            return self.operation(inner, now, connection, line, operation, parts, token);
         }
+        let frame = line.bytes();
         let id = parts.id.of(frame);
         let cursor = parts.params.and_then(|params| text::member(frame, params, "cursor"));
         let Operation { method, .. } = operation;

@@ -163,14 +163,17 @@ impl Hub {
     }
 
     fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
-        self.with_generation(generation, |inner, now| match frame {
-            Frame::Line(line) => self.server_line(inner, now, line, None, true),
-            Frame::Oversize(oversize) => {
-                inner.host.note(&format!(
-                    "the server wrote a line of {} bytes, which is over the limit; it was dropped",
-                    oversize.length
-                ));
-                inner.server.handle_oversize(now, oversize.id, oversize.is_response);
+        self.with_generation(generation, |inner, now| {
+            inner.rest.handle_active(now);
+            match frame {
+                Frame::Line(line) => self.server_line(inner, now, line, None, true),
+                Frame::Oversize(oversize) => {
+                    inner.host.note(&format!(
+                        "the server wrote a line of {} bytes, which is over the limit; it was dropped",
+                        oversize.length
+                    ));
+                    inner.server.handle_oversize(now, oversize.id, oversize.is_response);
+                }
             }
         });
     }
@@ -190,17 +193,18 @@ impl Hub {
         key: Key,
         wire: u64,
         revision: Revision,
-        current: Option<(Key, &[u8])>,
+        current: Option<(Key, Line<'_>)>,
     ) {
         let Some(Some(payload)) = inner.payloads.get_mut(key.index()) else { return };
         payload.wire = Some(wire);
         payload.detail = None;
         let kept = payload.frame.take();
-        let frame = match (&kept, current) {
-            (Some(kept), _) => kept.as_slice(),
-            (None, Some((of, frame))) if of == key => frame,
+        let line = match (&kept, current) {
+            (Some(kept), _) => Line::from(kept),
+            (None, Some((of, line))) if of == key => line,
             (None, _) => return,
         };
+        let frame = line.bytes();
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
         let method = payload.method;
         let level = payload.wanted.with(inner.base_level);
@@ -232,7 +236,9 @@ impl Hub {
                     );
                 } else {
                     if let Some(input) = inner.running.as_mut().and_then(|running| running.input.as_mut()) {
-                        with_slices(&pieces, frame, other, |slices| input.send(slices, Some(key)));
+                        with_slices(&pieces, frame, other, |slices| {
+                            input.send(slices, line.whole(), Some(key))
+                        });
                     }
                     inner.set_writable();
                 }
@@ -280,7 +286,7 @@ impl Hub {
                 inner.asks.handle_call_over(key);
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
-                } else if let Some(payload) = inner.release(key) {
+                } else if let Some(mut payload) = inner.release(key) {
                     let sort = match message {
                         Message::Response { result, .. }
                             if revision.era() == Era::Modern && payload.client.is_some() =>
@@ -297,6 +303,8 @@ impl Hub {
                     } else if inner.remote.is_some() {
                         self.deliver_remote(inner, payload, line, &message, revision);
                     } else {
+                        // It may be as long as the answer, which takes room of its own.
+                        payload.frame = None;
                         inner.deliver(&payload, method, line, &message, revision);
                     }
                 }
@@ -373,7 +381,7 @@ impl Inner {
 
     pub(super) fn write(&mut self, parts: &[&[u8]], key: Option<Key>) {
         if let Some(input) = self.running.as_mut().and_then(|running| running.input.as_mut()) {
-            input.send(parts, key);
+            input.send(parts, None, key);
         }
         self.set_writable();
     }
