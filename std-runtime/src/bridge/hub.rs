@@ -33,7 +33,6 @@ use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Era, Revision};
-use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
@@ -544,14 +543,15 @@ impl Hub {
                 }
             })
             .await;
-            if !more {
-                return;
-            }
             // Requests may be with the kernel now, and there may be room for more.
-            self.with(|hub, inner, _| {
+            self.with(|hub, inner, now| {
+                inner.rest.handle_active(now);
                 inner.set_writable();
                 hub.drive(inner, None);
             });
+            if !more {
+                return;
+            }
         }
     }
 
@@ -756,6 +756,7 @@ impl Hub {
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
         let persisted = inner.host.persist(&facts);
+        inner.rest.handle_active(now);
         inner.note_dev(now, record.state);
         inner.chronicle(now, record);
         match persisted {

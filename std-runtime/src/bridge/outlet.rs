@@ -548,4 +548,28 @@ mod tests {
             assert_eq!(std::iter::from_fn(|| bench.outlet.poll_sent()).count(), 18);
         }
     }
+
+    #[test]
+    fn of_what_lives_on_its_own_nothing_long_is_copied() {
+        let whole = Bytes::from((0..PIECE * 4).map(|at| b'a' + (at % 23) as u8).collect::<Vec<u8>>());
+        let other = vec![b'-'; PIECE * 2];
+        for most in [999, PIECE, usize::MAX] {
+            let mut bench = Bench::new();
+            bench.most.set(0);
+            let parts: [&[u8]; 5] =
+                [b"{1234567", &whole[10..20], &whole[PIECE..PIECE * 3], &other, &whole[..9]];
+            bench.outlet.send(&parts, Some(&whole), None);
+            bench.outlet.send(&[b"next"], None, None);
+            let shared = bench.outlet.backlog.pieces.iter().filter_map(|bit| match bit {
+                Bit::Shared(bytes) => Some((bytes.as_ptr(), bytes.len())),
+                Bit::Gathered(_) => None,
+            });
+            assert_eq!(shared.collect::<Vec<_>>(), [(whole[PIECE..].as_ptr(), PIECE * 2)]);
+            assert!(!whole.is_unique());
+            bench.most.set(most);
+            assert!(bench.flush());
+            assert!(*bench.taken.borrow() == [&parts.concat()[..], b"\nnext\n"].concat(), "{most}");
+            assert!(whole.is_unique(), "nothing is held on to");
+        }
+    }
 }

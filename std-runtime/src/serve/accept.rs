@@ -99,7 +99,7 @@ impl Door {
             door.serve(stream).await;
             door.open.set(door.open.get().saturating_sub(1));
             door.ended.notify_one();
-            door.state.hub.guests_gone();
+            door.state.hub.guests_active();
         });
     }
 
@@ -109,7 +109,7 @@ impl Door {
         let Ok(Some(modern)) = tokio::time::timeout(limits.head, speaks_two(&stream)).await else { return };
         let router = TowerToHyperService::new(self.router.clone());
         let service = At { state: Rc::clone(&self.state), router, at: CameAt(local.ip()) };
-        let io = TokioIo::new(Watched::new(stream, limits.stalled));
+        let io = TokioIo::new(Watched::new(stream, limits.stalled, &self.state.hub));
         if modern {
             let connection = http2::Builder::new(Local)
                 .timer(TokioTimer::new())

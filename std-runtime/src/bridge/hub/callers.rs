@@ -466,7 +466,7 @@ impl Hub {
             inner.server.answer_again(now);
             let payload = Payload::new(connection, operation.method, frame, parts, None);
             let payload = Payload { client, ..payload };
-            inner.deliver(&payload, operation.method, &cached, &message, revision);
+            inner.deliver(&payload, operation.method, cached.as_slice().into(), &message, revision);
             self.drive(inner, None);
             return Flow::Next;
         }
@@ -550,10 +550,11 @@ impl Inner {
         &mut self,
         payload: &Payload,
         method: Method,
-        line: &[u8],
+        from: Line<'_>,
         message: &envelope::Message,
         revision: Revision,
     ) {
+        let line = from.bytes();
         if method == Method::ServerPing {
             // Whatever it said: it answered.
             return self.reply(payload.connection, &payload.id, &[b"{}"]);
@@ -569,7 +570,9 @@ impl Inner {
         }
         let with_ours = self.with_dev_tools(method, line, message);
         let reread = with_ours.as_deref().and_then(|line| Some((line, envelope::read(line).ok()?)));
-        let (line, message) = reread.as_ref().map_or((line, message), |(line, message)| (*line, message));
+        let (from, message) =
+            reread.as_ref().map_or((from, message), |(line, message)| (Line::from(*line), message));
+        let line = from.bytes();
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
         if connection.renewals != self.renewals {
@@ -610,7 +613,9 @@ impl Inner {
         match rewritten {
             Ok(pieces) => {
                 let id = Some(payload.id.as_slice());
-                with_slices(&pieces, line, &payload.id, |slices| connection.answer(id, slices));
+                with_slices(&pieces, line, &payload.id, |slices| {
+                    connection.pass_answer(id, slices, from.whole())
+                });
             }
             Err(error) => {
                 let explained = explain::refused(error.to_string(), "invalid-answer");

@@ -48,8 +48,8 @@ impl Hub {
         })
     }
 
-    /// A connection ended by which clients came of the kind that makes direct calls.
-    pub(crate) fn guests_gone(&self) {
+    /// Clients of the kind that comes by direct calls went on reading, or went away.
+    pub(crate) fn guests_active(&self) {
         self.with(|hub, inner, now| {
             inner.rest.handle_active(now);
             hub.arm(inner);

@@ -128,12 +128,17 @@ impl Batch {
 impl Connection {
     /// Sends an answer, or keeps it for the answer to its batch.
     pub(super) fn answer(&mut self, id: Option<&[u8]>, parts: &[&[u8]]) {
+        self.pass_answer(id, parts, None);
+    }
+
+    /// The same with one whose `parts` are of `whole`, some of them.
+    pub(super) fn pass_answer(&mut self, id: Option<&[u8]>, parts: &[&[u8]], whole: Option<&Bytes>) {
         let of_batch = self.batches.iter().position(|batch| match id {
             Some(id) => batch.ids.iter().any(|one| one == id),
             None => batch.read.is_some(),
         });
         match of_batch.and_then(|at| self.batches.get_mut(at)) {
-            None => self.mouth.send(id.map_or(About::Nothing, About::Answer), parts),
+            None => self.mouth.pass(id.map_or(About::Nothing, About::Answer), parts, whole),
             Some(batch) => {
                 batch.add(parts);
                 self.settled(id);

@@ -40,7 +40,7 @@ impl Hub {
                     let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
                     let payload = Payload::new(connection, method, frame, parts, None);
                     let payload = Payload { client, ..payload };
-                    inner.deliver(&payload, method, &line, &message, revision);
+                    inner.deliver(&payload, method, line.as_slice().into(), &message, revision);
                 }
             }
             Err(explained) => inner.reply_error(connection, Some(id), explain::CODE, &explained),

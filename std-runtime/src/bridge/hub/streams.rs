@@ -118,7 +118,7 @@ impl Hub {
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
         self.0.burst.begin();
-        while let Some(frame) = intake.decoder.poll_frame() {
+        while let Some(frame) = intake.poll() {
             self.server_frame(generation, &frame);
         }
         self.end_burst();
@@ -126,7 +126,7 @@ impl Hub {
 
     fn last_frame(&self, generation: u64, intake: &mut Intake) {
         if let Some(frame) = intake.decoder.finish() {
-            self.server_frame(generation, &frame);
+            self.server_frame(generation, &frame.into());
         }
     }
 
@@ -141,9 +141,7 @@ impl Hub {
                     .and_then(|running| running.input.as_mut())
             })
             .await;
-            self.with(|hub, inner, _| {
-                inner.set_writable();
-                hub.drive(inner, None);
+            self.with(|_, inner, _| {
                 let input = inner.running.as_ref().and_then(|running| running.input.as_ref());
                 if input.is_some_and(Outlet::is_broken) {
                     // What it wrote before it closed its input is read first.
@@ -162,12 +160,13 @@ impl Hub {
         });
     }
 
-    fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
+    fn server_frame(&self, generation: u64, frame: &Heard<'_>) {
         self.with_generation(generation, |inner, now| {
             inner.rest.handle_active(now);
             match frame {
-                Frame::Line(line) => self.server_line(inner, now, line, None, true),
-                Frame::Oversize(oversize) => {
+                Heard::Line(line) => self.server_line(inner, now, Line::from(*line), None, true),
+                Heard::Long(line) => self.server_line(inner, now, Line::from(line), None, true),
+                Heard::Oversize(oversize) => {
                     inner.host.note(&format!(
                         "the server wrote a line of {} bytes, which is over the limit; it was dropped",
                         oversize.length
@@ -266,10 +265,11 @@ impl Hub {
         &self,
         inner: &mut Inner,
         now: Instant,
-        line: &[u8],
+        from: Line<'_>,
         origin: Option<Key>,
         whole: bool,
     ) {
+        let line = from.bytes();
         let before = inner.server.state();
         let outcome = inner.server.handle_frame(now, line);
         if !matches!(outcome, Outcome::Deliver { .. }) {
@@ -301,11 +301,11 @@ impl Hub {
                         let explained = legacy::no_such_result();
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
-                        self.deliver_remote(inner, payload, line, &message, revision);
+                        self.deliver_remote(inner, payload, from, &message, revision);
                     } else {
                         // It may be as long as the answer, which takes room of its own.
                         payload.frame = None;
-                        inner.deliver(&payload, method, line, &message, revision);
+                        inner.deliver(&payload, method, from, &message, revision);
                     }
                 }
                 self.0.room.notify_waiters();
@@ -326,7 +326,7 @@ impl Hub {
             Outcome::Asked(parts) => self.server_asks(inner, now, line, parts, origin),
             Outcome::Batch(items) if whole => {
                 for item in envelope::batch(line, items) {
-                    self.server_line(inner, now, item.of(line), origin, false);
+                    self.server_line(inner, now, from.part(item.of(line)), origin, false);
                     self.drive(inner, None);
                 }
             }
