@@ -60,7 +60,7 @@ impl Rest {
 mod tests {
     use super::*;
 
-    const PERIOD: u64 = AFTER.as_millis();
+    const PERIOD: u64 = AFTER.as_millis() as u64;
 
     #[test]
     fn once_and_not_before_its_time() {
