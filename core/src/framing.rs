@@ -68,9 +68,17 @@ enum Tail {
     ReturnNewline,
 }
 
-/// A complete line.
-enum Found {
-    Line { start: usize, end: usize },
+/// A frame that was found, and where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// A line, by its place in the buffer.
+    Line {
+        /// Where it starts.
+        start: usize,
+        /// Where it ends, without its `\n` or `\r\n`.
+        end: usize,
+    },
+    /// A line that was longer than the limit.
     Oversize,
 }
 
@@ -130,8 +138,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
     /// The next line, if all of it is there.
     #[must_use]
     pub fn poll_frame(&mut self) -> Option<Frame<'_>> {
-        let found = self.advance()?;
+        let found = self.poll_found()?;
         Some(self.frame(found))
+    }
+
+    /// The same for those who may want the buffer along with the line: until more is read, [`LineDecoder::frame`] shows it,
+    /// and a buffer that is replaced still has it in its place.
+    #[must_use]
+    pub fn poll_found(&mut self) -> Option<Found> {
+        self.advance()
     }
 
     /// Takes what is left as the last line, for when the stream has ended without a newline. Call it once
@@ -200,7 +215,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LineDecoder<B> {
         self.buffer.as_ref().len()
     }
 
-    fn frame(&self, found: Found) -> Frame<'_> {
+    /// What was found last.
+    #[must_use]
+    pub fn frame(&self, found: Found) -> Frame<'_> {
         match found {
             Found::Line { start, end } => {
                 Frame::Line(self.buffer.as_ref().get(start..end).unwrap_or_default())

@@ -6,7 +6,7 @@
 use crate::time::{Duration, Instant};
 
 /// How long a host stays ready for the next request.
-pub const AFTER: Duration = Duration::from_secs(1);
+pub const AFTER: Duration = Duration::from_millis(500);
 
 /// The rest of one host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,7 +23,7 @@ impl Rest {
         Self { at: None, last: Instant::ZERO }
     }
 
-    /// A request was answered, or a client left: the next one may come soon.
+    /// A message came, a request was answered, or a client left: the next one may come soon.
     pub const fn handle_active(&mut self, now: Instant) {
         self.last = now;
         if self.at.is_none() {
@@ -60,6 +60,8 @@ impl Rest {
 mod tests {
     use super::*;
 
+    const PERIOD: u64 = AFTER.as_millis() as u64;
+
     #[test]
     fn once_and_not_before_its_time() {
         let mut rest = Rest::new();
@@ -67,24 +69,25 @@ mod tests {
         assert!(!rest.handle_timeout(later(0), true) && !rest.is_ready());
         rest.handle_active(later(0));
         assert_eq!(rest.poll_timeout(), Some(later(0).after(AFTER)));
-        assert!(!rest.handle_timeout(later(999), true) && rest.is_ready());
-        assert!(rest.handle_timeout(later(1000), true));
-        assert!(!rest.handle_timeout(later(5000), true));
+        assert!(!rest.handle_timeout(later(PERIOD - 1), true) && rest.is_ready());
+        assert!(rest.handle_timeout(later(PERIOD), true));
+        assert!(!rest.handle_timeout(later(PERIOD * 5), true));
         assert_eq!(rest.poll_timeout(), None);
     }
 
     #[test]
     fn who_comes_meanwhile_is_seen_when_it_is_over() {
         let mut rest = Rest::new();
-        rest.handle_active(Instant::from_millis(0));
-        rest.handle_active(Instant::from_millis(900));
-        assert_eq!(rest.poll_timeout(), Some(Instant::from_millis(1000)), "no timer is moved");
-        assert!(!rest.handle_timeout(Instant::from_millis(1000), true));
-        assert_eq!(rest.poll_timeout(), Some(Instant::from_millis(1900)));
+        let at = Instant::from_millis;
+        rest.handle_active(at(0));
+        rest.handle_active(at(PERIOD - 100));
+        assert_eq!(rest.poll_timeout(), Some(at(PERIOD)), "no timer is moved");
+        assert!(!rest.handle_timeout(at(PERIOD), true));
+        assert_eq!(rest.poll_timeout(), Some(at(2 * PERIOD - 100)));
         // Something is under way by then; the deadline is over all the same.
-        assert!(!rest.handle_timeout(Instant::from_millis(1900), false));
+        assert!(!rest.handle_timeout(at(2 * PERIOD - 100), false));
         assert_eq!(rest.poll_timeout(), None);
-        rest.handle_active(Instant::from_millis(7000));
-        assert!(rest.handle_timeout(Instant::from_millis(8000), true));
+        rest.handle_active(at(7 * PERIOD));
+        assert!(rest.handle_timeout(at(8 * PERIOD), true));
     }
 }

@@ -175,8 +175,8 @@ fn lines(bytes: &[u8]) {
         }
         decoder.filled(taken);
         rest = rest.get(taken..).unwrap_or_default();
-        while let Some(frame) = decoder.poll_frame() {
-            frame_seen(frame);
+        while let Some(found) = decoder.poll_found() {
+            frame_seen(decoder.frame(found));
         }
         if taken == 0 {
             break;

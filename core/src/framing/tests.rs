@@ -4,7 +4,7 @@ use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
-use super::{Frame, LineDecoder};
+use super::{Found, Frame, LineDecoder};
 
 /// A frame that outlives the buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -267,6 +267,18 @@ fn lines_may_wait_while_more_is_read() {
     let rest: Vec<Owned> = core::iter::from_fn(|| decoder.poll_frame().map(Owned::from)).collect();
     assert_eq!(rest, [line("bcd"), line("e")]);
     assert_eq!(decoder.finish(), Some(Frame::Line(b"fg")));
+}
+
+#[test]
+fn a_line_may_leave_with_its_buffer() {
+    let mut decoder = LineDecoder::new(vec![0; 12], 12);
+    decoder.space()[..11].copy_from_slice(b"\nabcd\r\nefg\n");
+    decoder.filled(11);
+    let Some(Found::Line { start, end }) = decoder.poll_found() else { panic!("a line") };
+    let buffer = decoder.replace_buffer(vec![0; 5]).unwrap();
+    assert_eq!(&buffer[start..end], b"abcd");
+    assert_eq!(decoder.poll_frame(), Some(Frame::Line(b"efg")));
+    assert_eq!(decoder.poll_found(), None);
 }
 
 #[test]

@@ -28,11 +28,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::task::Poll;
 
+use bytes::Bytes;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Era, Revision};
-use drowse_core::framing::Frame;
 use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, PublicState, Record};
@@ -58,7 +58,7 @@ use crate::wire::{FileSync, Kind};
 
 use super::backend::{Backend, Control, Facts, Host, Process, StartFailure};
 use super::explain::{self, Circumstances, Explained};
-use super::intake::Intake;
+use super::intake::{Heard, Intake, Line};
 use super::mouth::{About, Mouth};
 use super::outlet::{Burst, Outlet, flush_once};
 use crate::fault;
@@ -218,7 +218,7 @@ struct Payload {
     token: Option<Vec<u8>>,
     parts: RequestParts,
     /// The request itself, while it may have to be sent (again).
-    frame: Option<Vec<u8>>,
+    frame: Option<Bytes>,
     sent: bool,
     /// Its id on the wire, once it was sent.
     wire: Option<u64>,
@@ -425,6 +425,8 @@ impl Hub {
     /// Starts the clock: the server is started by the first request that needs it. To be called once, within a
     /// `LocalSet`, instead of [`start`](Self::start).
     pub fn stand_by(&self) {
+        // What only the start needed is given back, too.
+        self.with(|_, inner, now| inner.rest.handle_active(now));
         let hub = self.clone();
         spawn_local(async move { hub.run_timer().await });
     }
@@ -553,14 +555,15 @@ impl Hub {
                 }
             })
             .await;
-            if !more {
-                return;
-            }
             // Requests may be with the kernel now, and there may be room for more.
-            self.with(|hub, inner, _| {
+            self.with(|hub, inner, now| {
+                inner.rest.handle_active(now);
                 inner.set_writable();
                 hub.drive(inner, None);
             });
+            if !more {
+                return;
+            }
         }
     }
 
@@ -588,7 +591,7 @@ impl Hub {
     }
 
     /// Does what the machine says, until it says no more.
-    fn drive(&self, inner: &mut Inner, current: Option<(Key, &[u8])>) {
+    fn drive(&self, inner: &mut Inner, current: Option<(Key, Line<'_>)>) {
         loop {
             inner.note_sent();
             let now = self.now();
@@ -647,7 +650,7 @@ impl Hub {
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
-                    let frame = current.and_then(|(of, frame)| (of == key).then_some(frame));
+                    let frame = current.and_then(|(of, line)| (of == key).then_some(line.bytes()));
                     let payload = payload.and_then(|payload| inner.answer_without(payload, failure, frame));
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
@@ -765,6 +768,7 @@ impl Hub {
             stderr: inner.stderr_tail().filter(|_| unwell),
         };
         let persisted = inner.host.persist(&facts);
+        inner.rest.handle_active(now);
         inner.note_dev(now, record.state);
         inner.chronicle(now, record);
         match persisted {

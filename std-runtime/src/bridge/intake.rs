@@ -5,7 +5,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-use drowse_core::framing::LineDecoder;
+use bytes::Bytes;
+use drowse_core::framing::{Found, Frame, LineDecoder, Oversize};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Room for ordinary lines.
@@ -17,6 +18,66 @@ const LONGISH: usize = 64 << 10;
 const LONG: usize = 256 << 10;
 /// So much.
 const LARGE: usize = 33 << 20;
+
+/// A line, and whose part it is: what lives on its own is kept without a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    bytes: &'a [u8],
+    whole: Option<&'a Bytes>,
+}
+
+impl<'a> Line<'a> {
+    pub(super) const fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What it is a part of, if that lives on its own.
+    pub(super) const fn whole(self) -> Option<&'a Bytes> {
+        self.whole
+    }
+
+    /// A part of it.
+    pub(super) const fn part(self, bytes: &'a [u8]) -> Self {
+        Self { bytes, whole: self.whole }
+    }
+
+    /// It, for as long as it is wanted.
+    pub(super) fn keep(self) -> Bytes {
+        match self.whole {
+            Some(whole) => whole.slice_ref(self.bytes),
+            None => Bytes::copy_from_slice(self.bytes),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Line<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, whole: None }
+    }
+}
+
+impl<'a> From<&'a Bytes> for Line<'a> {
+    fn from(bytes: &'a Bytes) -> Self {
+        Self { bytes, whole: Some(bytes) }
+    }
+}
+
+/// A frame. A very long line has left with its buffer.
+#[derive(Debug)]
+pub(super) enum Heard<'a> {
+    Line(&'a [u8]),
+    Long(Bytes),
+    Oversize(Oversize<'a>),
+}
+
+impl<'a> From<Frame<'a>> for Heard<'a> {
+    fn from(frame: Frame<'a>) -> Self {
+        match frame {
+            Frame::Line(line) => Self::Line(line),
+            Frame::Oversize(oversize) => Self::Oversize(oversize),
+        }
+    }
+}
 
 /// A stream that is read line by line.
 #[derive(Debug)]
@@ -30,6 +91,24 @@ impl Intake {
     /// Lines of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { decoder: LineDecoder::new(vec![0; ROOM], limit), limit }
+    }
+
+    /// The next frame.
+    pub(super) fn poll(&mut self) -> Option<Heard<'_>> {
+        let found = self.decoder.poll_found()?;
+        if let Found::Line { start, end } = found {
+            let length = end - start;
+            // What stands behind it is copied and what stands before it is kept along: neither is to be more than the line.
+            if length > LONG && self.decoder.pending() <= length && start <= length {
+                let room = self.decoder.pending().next_multiple_of(ROOM).max(ROOM);
+                if let Ok(mut buffer) = self.decoder.replace_buffer(vec![0; room]) {
+                    buffer.truncate(end);
+                    buffer.shrink_to_fit();
+                    return Some(Heard::Long(Bytes::from(buffer).slice(start..)));
+                }
+            }
+        }
+        Some(self.decoder.frame(found).into())
     }
 
     /// Makes room for the next read, also where frames wait to be taken out.
@@ -87,7 +166,6 @@ impl Intake {
 
 #[cfg(test)]
 mod tests {
-    use drowse_core::framing::Frame;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
@@ -107,10 +185,79 @@ mod tests {
                 assert!(intake.read(&mut near).await.unwrap());
             }
             for _ in 0..5000 {
-                assert_eq!(intake.decoder.poll_frame(), Some(Frame::Line(&line)));
+                assert!(matches!(intake.poll(), Some(Heard::Line(read)) if read == line));
             }
             drop(far);
             assert!(!intake.read(&mut near).await.unwrap());
         });
+    }
+
+    /// Reads `stream` in pieces of `piece` bytes, and says of each line how long it is and whether it left with its buffer.
+    fn heard(stream: &[u8], piece: usize) -> Vec<(usize, bool)> {
+        let mut intake = Intake::new(32 << 20);
+        let mut lines = Vec::new();
+        for mut bytes in stream.chunks(piece) {
+            while !bytes.is_empty() {
+                intake.make_room();
+                let space = intake.decoder.space();
+                let count = space.len().min(bytes.len());
+                let (now, later) = bytes.split_at(count);
+                space[..count].copy_from_slice(now);
+                intake.decoder.filled(count);
+                bytes = later;
+                while let Some(frame) = intake.poll() {
+                    let (line, is_own) = match frame {
+                        Heard::Line(line) => (Line::from(line).keep(), false),
+                        Heard::Long(line) => (Line::from(&line).keep(), true),
+                        Heard::Oversize(_) => panic!("there is none"),
+                    };
+                    // A line is made of one letter.
+                    assert!(line.iter().all(|byte| *byte == line[0]), "of {} bytes", line.len());
+                    lines.push((line.len(), is_own));
+                }
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn a_very_long_line_leaves_with_its_buffer_and_those_around_it_are_whole() {
+        let lengths = [100, 3 * LONG, 200, LONG + 1, 5 * LONG, 7, LONG, 2 * LONG];
+        let mut stream = Vec::new();
+        for (letter, length) in (b'a'..).zip(lengths) {
+            stream.extend(std::iter::repeat_n(letter, length));
+            stream.push(b'\n');
+        }
+        // In pieces as a pipe gives them, and so many at once that lines wait behind each other.
+        for piece in [ROOM, LONG, 64 << 20] {
+            let lines = heard(&stream, piece);
+            assert_eq!(lines.iter().map(|line| line.0).collect::<Vec<_>>(), lengths, "{piece}");
+            assert!(lines.iter().all(|(length, is_own)| !is_own || *length > LONG));
+            assert!(lines[1].1 || piece > LONG, "the first of them alone");
+        }
+    }
+
+    #[test]
+    fn what_leaves_is_not_kept_alive_with_more_than_itself() {
+        let mut line = vec![b'x'; 10 << 20];
+        line.push(b'\n');
+        let mut intake = Intake::new(32 << 20);
+        for piece in line.chunks(LONG) {
+            let mut piece = piece;
+            while !piece.is_empty() {
+                intake.make_room();
+                let space = intake.decoder.space();
+                let count = space.len().min(piece.len());
+                space[..count].copy_from_slice(&piece[..count]);
+                intake.decoder.filled(count);
+                piece = &piece[count..];
+            }
+        }
+        let Some(Heard::Long(line)) = intake.poll() else { panic!("a long line") };
+        assert_eq!(intake.decoder.buffer_len(), ROOM, "the stream goes on with an ordinary buffer");
+        let kept = Line::from(&line).keep();
+        assert_eq!(kept.as_ptr(), line.as_ptr(), "no copy");
+        drop(line);
+        assert_eq!(Vec::from(kept).capacity(), 10 << 20);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::outlet::Outlet;
@@ -40,8 +41,13 @@ pub(super) enum Mouth {
 impl Mouth {
     /// Says something to the client.
     pub(super) fn send(&mut self, about: About<'_>, parts: &[&[u8]]) {
+        self.pass(about, parts, None);
+    }
+
+    /// The same with a message whose `parts` are of `whole`, some of them.
+    pub(super) fn pass(&mut self, about: About<'_>, parts: &[&[u8]], whole: Option<&Bytes>) {
         match self {
-            Self::Stream(outlet) => outlet.send(parts, None),
+            Self::Stream(outlet) => outlet.send(parts, whole, None),
             Self::Sink(sink) => sink.take(about, parts),
         }
     }

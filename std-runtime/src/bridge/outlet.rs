@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
@@ -67,11 +68,35 @@ impl Burst {
     }
 }
 
+/// A piece of what waits.
+enum Bit {
+    Gathered(Vec<u8>),
+    /// Of a message that lives on its own.
+    Shared(Bytes),
+}
+
+impl Bit {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Gathered(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Where more can be added.
+    fn vec(&mut self) -> Option<&mut Vec<u8>> {
+        match self {
+            Self::Gathered(bytes) => Some(bytes),
+            Self::Shared(_) => None,
+        }
+    }
+}
+
 /// Bytes that wait, in pieces that are given back one by one as they are written: a long message is not kept whole until
 /// its last byte is, and the allocator can return each.
 #[derive(Default)]
 struct Backlog {
-    pieces: VecDeque<Vec<u8>>,
+    pieces: VecDeque<Bit>,
     /// So much of the first piece was taken out.
     start: usize,
     length: usize,
@@ -90,35 +115,54 @@ impl Backlog {
         self.length += bytes.len();
         while !bytes.is_empty() {
             // Never more than there is room for: what was written in the meantime is not copied once more.
-            let room = self.pieces.back().map_or(0, |last| last.capacity() - last.len());
+            let mut last = self.pieces.back_mut().and_then(Bit::vec);
+            let capacity = last.as_ref().map_or(0, |last| last.capacity());
+            let room = last.as_ref().map_or(0, |last| last.capacity() - last.len());
             let (now, later) = bytes.split_at(bytes.len().min(room));
-            if let Some(last) = self.pieces.back_mut() {
+            if let Some(last) = &mut last {
                 last.extend_from_slice(now);
             }
             bytes = later;
             if !bytes.is_empty() {
-                let twice = self.pieces.back().map_or(0, Vec::capacity) * 2;
-                let least = twice.clamp(LITTLE, PIECE);
-                self.pieces.push_back(Vec::with_capacity(bytes.len().max(least)));
+                let least = (capacity * 2).clamp(LITTLE, PIECE);
+                self.pieces.push_back(Bit::Gathered(Vec::with_capacity(bytes.len().max(least))));
             }
+        }
+    }
+
+    /// The same for a part of what lives on its own: what is long is not copied.
+    fn push_of(&mut self, whole: Option<&Bytes>, bytes: &[u8]) {
+        let of_it = |whole: &&Bytes| {
+            let range = whole.as_ptr_range();
+            let part = bytes.as_ptr_range();
+            bytes.len() > PIECE && range.start <= part.start && part.end <= range.end
+        };
+        match whole.filter(of_it) {
+            Some(whole) => {
+                self.length += bytes.len();
+                self.pieces.push_back(Bit::Shared(whole.slice_ref(bytes)));
+            }
+            None => self.push(bytes),
         }
     }
 
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = self.start;
-        self.pieces.iter().filter_map(move |piece| piece.get(std::mem::take(&mut start)..))
+        self.pieces.iter().filter_map(move |piece| piece.bytes().get(std::mem::take(&mut start)..))
     }
 
     /// Takes out the first `count` bytes.
     fn advance(&mut self, count: usize) {
         self.start += count;
         self.length = self.length.saturating_sub(count);
-        while let Some(first) = self.pieces.front().filter(|first| first.len() <= self.start) {
-            self.start -= first.len();
-            if self.pieces.len() > 1 || first.capacity() > PIECE {
-                self.pieces.pop_front();
-            } else {
-                return self.pieces.iter_mut().for_each(Vec::clear);
+        loop {
+            let is_only = self.pieces.len() == 1;
+            let first = self.pieces.front_mut().filter(|first| first.bytes().len() <= self.start);
+            let Some(first) = first else { return };
+            self.start -= first.bytes().len();
+            match first.vec().filter(|first| is_only && first.capacity() <= PIECE) {
+                Some(first) => return first.clear(),
+                None => drop(self.pieces.pop_front()),
             }
         }
     }
@@ -187,9 +231,9 @@ impl Outlet {
         self.failed
     }
 
-    /// Sends a line made of `parts`. What the kernel does not take at once is kept. `key` is remembered until the
-    /// first byte of the line was taken, see [`poll_sent`](Self::poll_sent).
-    pub(super) fn send(&mut self, parts: &[&[u8]], key: Option<Key>) {
+    /// Sends a line made of `parts`, some of them of `whole`. What the kernel does not take at once is kept. `key` is
+    /// remembered until the first byte of the line was taken, see [`poll_sent`](Self::poll_sent).
+    pub(super) fn send(&mut self, parts: &[&[u8]], whole: Option<&Bytes>, key: Option<Key>) {
         if self.failed {
             return;
         }
@@ -199,9 +243,9 @@ impl Outlet {
         let total = parts.iter().map(|part| part.len()).sum::<usize>() + NEWLINE.len();
         self.given += total as u64;
         if self.blocked || self.gathers(total) {
-            self.keep(parts, 0, total);
+            self.keep(parts, whole, 0, total);
         } else {
-            self.write(parts, total);
+            self.write(parts, whole, total);
         }
     }
 
@@ -209,7 +253,7 @@ impl Outlet {
     pub(super) fn handle_burst_over(&mut self) {
         self.gathering = false;
         if !self.blocked && !self.failed && !self.backlog.is_empty() {
-            self.write(&[], 0);
+            self.write(&[], None, 0);
         }
     }
 
@@ -229,7 +273,7 @@ impl Outlet {
     }
 
     /// Writes the backlog, and behind it the line of `total` bytes that `parts` make. Keeps what the kernel does not take.
-    fn write(&mut self, parts: &[&[u8]], total: usize) {
+    fn write(&mut self, parts: &[&[u8]], whole: Option<&Bytes>, total: usize) {
         // A waker that does nothing: the flushing task registers its own when something is left over.
         let mut context = Context::from_waker(Waker::noop());
         let mut taken = 0;
@@ -248,7 +292,7 @@ impl Outlet {
                 Poll::Ready(Ok(_) | Err(_)) => return self.fail(),
                 Poll::Pending => {
                     self.blocked = true;
-                    self.keep(parts, taken, total);
+                    self.keep(parts, whole, taken, total);
                     return self.wake.notify_one();
                 }
             }
@@ -256,9 +300,9 @@ impl Outlet {
     }
 
     /// Keeps what is left of a line of `total` bytes.
-    fn keep(&mut self, parts: &[&[u8]], taken: usize, total: usize) {
+    fn keep(&mut self, parts: &[&[u8]], whole: Option<&Bytes>, taken: usize, total: usize) {
         for part in line(parts, taken, total) {
-            self.backlog.push(part);
+            self.backlog.push_of(whole, part);
         }
     }
 
@@ -402,7 +446,7 @@ mod tests {
             let text: Vec<u8> = (0..length).map(|at| b'a' + (at % 23) as u8).collect();
             let (front, back) = text.split_at(length / 3);
             let key = Key::from_wire(self.sent.len() as u64);
-            self.outlet.send(&[front, b"", back], key);
+            self.outlet.send(&[front, b"", back], None, key);
             self.sent.extend_from_slice(&text);
             self.sent.push(b'\n');
         }
@@ -502,6 +546,30 @@ mod tests {
             assert!(bench.flush());
             assert!(*bench.taken.borrow() == bench.sent, "{most}");
             assert_eq!(std::iter::from_fn(|| bench.outlet.poll_sent()).count(), 18);
+        }
+    }
+
+    #[test]
+    fn of_what_lives_on_its_own_nothing_long_is_copied() {
+        let whole = Bytes::from((0..PIECE * 4).map(|at| b'a' + (at % 23) as u8).collect::<Vec<u8>>());
+        let other = vec![b'-'; PIECE * 2];
+        for most in [999, PIECE, usize::MAX] {
+            let mut bench = Bench::new();
+            bench.most.set(0);
+            let parts: [&[u8]; 5] =
+                [b"{1234567", &whole[10..20], &whole[PIECE..PIECE * 3], &other, &whole[..9]];
+            bench.outlet.send(&parts, Some(&whole), None);
+            bench.outlet.send(&[b"next"], None, None);
+            let shared = bench.outlet.backlog.pieces.iter().filter_map(|bit| match bit {
+                Bit::Shared(bytes) => Some((bytes.as_ptr(), bytes.len())),
+                Bit::Gathered(_) => None,
+            });
+            assert_eq!(shared.collect::<Vec<_>>(), [(whole[PIECE..].as_ptr(), PIECE * 2)]);
+            assert!(!whole.is_unique());
+            bench.most.set(most);
+            assert!(bench.flush());
+            assert!(*bench.taken.borrow() == [&parts.concat()[..], b"\nnext\n"].concat(), "{most}");
+            assert!(whole.is_unique(), "nothing is held on to");
         }
     }
 }

@@ -115,9 +115,7 @@ impl Door {
             door.serve(stream).await;
             door.open.set(door.open.get().saturating_sub(1));
             door.ended.notify_one();
-            if door.open.get() == 0 {
-                door.state.hub.guests_gone();
-            }
+            door.state.hub.guests_active();
         });
     }
 
@@ -129,7 +127,7 @@ impl Door {
         let turns = modern.then(|| Turns::new(&limits, MULTIPLEXED as usize));
         let service =
             At { state: Rc::clone(&self.state), router, at: CameAt(local.ip()), turns: turns.clone() };
-        let io = TokioIo::new(Watched::new(stream, limits.stalled));
+        let io = TokioIo::new(Watched::new(stream, limits.stalled, &self.state.hub));
         if modern {
             let connection = http2::Builder::new(Local)
                 .timer(TokioTimer::new())

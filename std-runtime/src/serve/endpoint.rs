@@ -343,7 +343,11 @@ impl State {
         };
         let refuse =
             |why: Refusal| Refused { why, id: id.map(|id| id.of(&body).to_vec()), body: body.clone() };
-        match post.route(&body, &message).map_err(refuse)? {
+        let route = post.route(&body, &message).map_err(refuse)?;
+        // The body is not kept for as long as its answer takes.
+        let asked = id.map(|id| id.of(&body).to_vec());
+        let refused = |why: Refusal| Refused { why, id: asked, body: Bytes::new() };
+        match route {
             Route::Modern => {
                 let called = mirror::tool(&body, &message);
                 let checked = match called {
@@ -356,17 +360,17 @@ impl State {
                 if id.is_none() {
                     return Ok(empty(StatusCode::ACCEPTED));
                 }
-                self.modern(post.accepts, &body).await.map_err(refuse)
+                self.modern(post.accepts, body).await.map_err(refused)
             }
-            Route::Begin => self.begin(&body, &message).await.map_err(refuse),
+            Route::Begin => self.begin(body, &message).await.map_err(refused),
             Route::Session(session) => {
                 let session = self.find(session).map_err(refuse)?;
-                self.continued(&session, post.accepts, &body, &message).await.map_err(refuse)
+                self.continued(&session, post.accepts, body, &message).await.map_err(refused)
             }
         }
     }
 
-    async fn modern(&self, accepts: Accepts, body: &[u8]) -> Result<Response, Refusal> {
+    async fn modern(&self, accepts: Accepts, body: Bytes) -> Result<Response, Refusal> {
         let once = Once::new(self.options.limits.unread, accepts == Accepts::Json);
         let front = Front::modern(self.options.asker);
         let guest =
@@ -393,7 +397,7 @@ impl State {
     }
 
     /// A session begins.
-    async fn begin(&self, body: &[u8], message: &Message) -> Result<Response, Refusal> {
+    async fn begin(&self, body: Bytes, message: &Message) -> Result<Response, Refusal> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| Refusal::Closing)?;
         let now = self.now();
@@ -415,14 +419,14 @@ impl State {
     async fn begin_session(
         &self,
         session: &Rc<Session>,
-        body: &[u8],
+        body: Bytes,
         message: &Message,
     ) -> Result<Response, Refusal> {
         let front = Front::of(self.options.asker);
         let guest: Guest = self.hub.welcome(Rc::clone(session) as _, front, None).ok_or(Refusal::Closing)?;
         session.set_guest(guest);
         let Some(guest) = session.guest() else { return Err(Refusal::Closing) };
-        let ids = http::requests(body, message).map(|id| id.of(body).to_vec()).collect();
+        let ids = http::requests(&body, message).map(|id| id.of(&body).to_vec()).collect();
         let stream = session.open(ids, self.permit(session.key)?)?;
         if guest.offer(body).await == Offered::Closed {
             return Err(Refusal::Closing);
@@ -449,12 +453,12 @@ impl State {
         &self,
         session: &Rc<Session>,
         accepts: Accepts,
-        body: &[u8],
+        body: Bytes,
         message: &Message,
     ) -> Result<Response, Refusal> {
         let Some(guest) = session.guest() else { return Err(Refusal::UnknownSession) };
         http::fits(guest.legacy_revision(), message)?;
-        let ids: Vec<Vec<u8>> = http::requests(body, message).map(|id| id.of(body).to_vec()).collect();
+        let ids: Vec<Vec<u8>> = http::requests(&body, message).map(|id| id.of(&body).to_vec()).collect();
         if ids.is_empty() {
             return match guest.offer(body).await {
                 Offered::Taken => Ok(empty(StatusCode::ACCEPTED)),
@@ -506,7 +510,7 @@ struct Waiting<'s> {
 }
 
 impl Waiting<'_> {
-    async fn put(mut self, guest: &Guest, body: &[u8]) -> Result<Self, Refusal> {
+    async fn put(mut self, guest: &Guest, body: Bytes) -> Result<Self, Refusal> {
         let offered = guest.offer(body).await;
         self.put = true;
         match offered {

@@ -10,22 +10,28 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
+use crate::bridge::Hub;
+
 /// A connection that breaks when its client takes nothing for some time.
 pub(super) struct Watched {
     stream: TcpStream,
     limit: Duration,
+    hub: Hub,
     /// Since when it takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watched {
-    pub(super) fn new(stream: TcpStream, limit: Duration) -> Self {
-        Self { stream, limit, stalled: None }
+    pub(super) fn new(stream: TcpStream, limit: Duration, hub: &Hub) -> Self {
+        Self { stream, limit, hub: hub.clone(), stalled: None }
     }
 
     fn watch<T>(&mut self, context: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
-            self.stalled = None;
+            // What is long is still being written when all that was asked is answered.
+            if self.stalled.take().is_some() {
+                self.hub.guests_active();
+            }
             return poll;
         }
         let limit = self.limit;

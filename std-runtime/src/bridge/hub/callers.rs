@@ -24,7 +24,7 @@ enum Pause {
     /// There is none.
     Read,
     /// This one waits for a free slot.
-    Full(Vec<u8>),
+    Full(Bytes),
     /// The hello is being answered.
     Greeted,
     /// The connection does not read its answers.
@@ -141,7 +141,7 @@ impl Hub {
                     }
                 }
                 Pause::Full(line) => {
-                    if !self.wait_for_room(id, &line, &mut intake, reader).await {
+                    if !self.wait_for_room(id, Heard::Long(line), &mut intake, reader).await {
                         return;
                     }
                 }
@@ -162,12 +162,13 @@ impl Hub {
             if self.client_backlog(id) > CLIENT_BACKLOG {
                 break Pause::Unread;
             }
-            let Some(frame) = intake.decoder.poll_frame() else { break Pause::Read };
+            let Some(frame) = intake.poll() else { break Pause::Read };
             match (self.client_frame(id, &frame), frame) {
-                (Flow::Next, _) | (Flow::Wait, Frame::Oversize(_)) => {}
+                (Flow::Next, _) | (Flow::Wait, Heard::Oversize(_)) => {}
                 (Flow::Greeted, _) => break Pause::Greeted,
                 (Flow::Close, _) => break Pause::Close,
-                (Flow::Wait, Frame::Line(line)) => break Pause::Full(line.to_vec()),
+                (Flow::Wait, Heard::Line(line)) => break Pause::Full(Bytes::copy_from_slice(line)),
+                (Flow::Wait, Heard::Long(line)) => break Pause::Full(line),
             }
         };
         self.end_burst();
@@ -179,13 +180,13 @@ impl Hub {
     async fn wait_for_room(
         &self,
         id: u64,
-        line: &[u8],
+        line: Heard<'_>,
         intake: &mut Intake,
         reader: &mut (impl AsyncRead + Unpin),
     ) -> bool {
         loop {
             tokio::select! {
-                () = self.0.room.notified() => match self.client_frame(id, &Frame::Line(line)) {
+                () = self.0.room.notified() => match self.client_frame(id, &line) {
                     Flow::Next | Flow::Greeted => return true,
                     Flow::Close => return false,
                     Flow::Wait => {}
@@ -263,18 +264,19 @@ impl Hub {
         self.0.inner.borrow().connections.get(&id).is_some_and(|connection| connection.mouth.is_broken())
     }
 
-    fn client_frame(&self, id: u64, frame: &Frame<'_>) -> Flow {
+    fn client_frame(&self, id: u64, frame: &Heard<'_>) -> Flow {
         self.with(|hub, inner, now| {
-            let frame = match frame {
-                Frame::Line(line) => *line,
-                Frame::Oversize(oversize) => {
+            let line = match frame {
+                Heard::Line(line) => Line::from(*line),
+                Heard::Long(line) => Line::from(line),
+                Heard::Oversize(oversize) => {
                     let limit = hub.0.limit >> 20;
                     let text = format!("the request is longer than the limit of {limit} MiB: send less");
                     inner.reply_error(id, oversize.id, -32600, &explain::refused(text, "too-large"));
                     return Flow::Next;
                 }
             };
-            hub.client_line(inner, now, id, frame, true)
+            hub.client_line(inner, now, id, line, true)
         })
     }
 
@@ -284,9 +286,11 @@ impl Hub {
         inner: &mut Inner,
         now: Instant,
         id: u64,
-        frame: &[u8],
+        line: Line<'_>,
         whole: bool,
     ) -> Flow {
+        let frame = line.bytes();
+        inner.rest.handle_active(now);
         let default = inner.config.server.allowance;
         let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
         if connection.mouth.is_broken() {
@@ -324,10 +328,10 @@ impl Hub {
                 return Flow::Close;
             }
             Inbound::Operation { operation, parts, token } => {
-                return self.operation(inner, now, id, frame, operation, parts, token);
+                return self.operation(inner, now, id, line, operation, parts, token);
             }
             Inbound::List { operation, parts, token } => {
-                return self.list(inner, now, id, frame, operation, parts, token);
+                return self.list(inner, now, id, line, operation, parts, token);
             }
             Inbound::Listen { id: request, filter, starts } => {
                 return self.listen(inner, now, id, frame, request, &filter, starts);
@@ -400,7 +404,7 @@ impl Hub {
                 return flow;
             }
             Inbound::Progress { token } => self.client_progress(inner, id, frame, token),
-            Inbound::Batch { items } => return self.batch(inner, now, id, frame, items),
+            Inbound::Batch { items } => return self.batch(inner, now, id, line, items),
             Inbound::Ignore => return Flow::Next,
             Inbound::Reject { id: request, rejection } => {
                 inner.reject(id, frame, request, rejection);
@@ -416,11 +420,12 @@ impl Hub {
         inner: &mut Inner,
         now: Instant,
         connection: u64,
-        frame: &[u8],
+        line: Line<'_>,
         operation: Operation,
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
+        let frame = line.bytes();
         if self.dev_call(inner, now, connection, frame, &operation, &parts) {
             return Flow::Next;
         }
@@ -454,14 +459,14 @@ impl Hub {
         let cached_as = inner.cache.key(operation.method, frame, &parts).filter(|_| is_modern);
         if inner.server.state() == PublicState::Live
             && let (Some(key), Some(revision)) = (&cached_as, inner.revision)
-            && let Some(line) = inner.cache.fresh(now, operation.method, key)
-            && let Ok(message) = envelope::read(&line)
+            && let Some(cached) = inner.cache.fresh(now, operation.method, key)
+            && let Ok(message) = envelope::read(&cached)
         {
             // It counts like any other, though the server need not hear of it.
             inner.server.answer_again(now);
             let payload = Payload::new(connection, operation.method, frame, parts, None);
             let payload = Payload { client, ..payload };
-            inner.deliver(&payload, operation.method, &line, &message, revision);
+            inner.deliver(&payload, operation.method, cached.as_slice().into(), &message, revision);
             self.drive(inner, None);
             return Flow::Next;
         }
@@ -505,14 +510,14 @@ impl Hub {
                     ..payload
                 };
                 inner.keep(key, payload);
-                self.drive(inner, Some((key, frame)));
+                self.drive(inner, Some((key, line)));
                 // Most requests are with the kernel by now, and need no copy.
                 let revision = inner.server.revision();
                 if inner.server.is_live(key)
                     && let Some(Some(payload)) = inner.payloads.get_mut(key.index())
                     && (!payload.sent || payload.is_kept_for_later(revision) || inner.remote.is_some())
                 {
-                    payload.frame = Some(frame.to_vec());
+                    payload.frame = Some(line.keep());
                 }
             }
             Err(Refusal::Full) => {
@@ -545,10 +550,11 @@ impl Inner {
         &mut self,
         payload: &Payload,
         method: Method,
-        line: &[u8],
+        from: Line<'_>,
         message: &envelope::Message,
         revision: Revision,
     ) {
+        let line = from.bytes();
         if method == Method::ServerPing {
             // Whatever it said: it answered.
             return self.reply(payload.connection, &payload.id, &[b"{}"]);
@@ -564,7 +570,9 @@ impl Inner {
         }
         let with_ours = self.with_dev_tools(method, line, message);
         let reread = with_ours.as_deref().and_then(|line| Some((line, envelope::read(line).ok()?)));
-        let (line, message) = reread.as_ref().map_or((line, message), |(line, message)| (*line, message));
+        let (from, message) =
+            reread.as_ref().map_or((from, message), |(line, message)| (Line::from(*line), message));
+        let line = from.bytes();
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
         if connection.renewals != self.renewals {
@@ -605,7 +613,9 @@ impl Inner {
         match rewritten {
             Ok(pieces) => {
                 let id = Some(payload.id.as_slice());
-                with_slices(&pieces, line, &payload.id, |slices| connection.answer(id, slices));
+                with_slices(&pieces, line, &payload.id, |slices| {
+                    connection.pass_answer(id, slices, from.whole())
+                });
             }
             Err(error) => {
                 let explained = explain::refused(error.to_string(), "invalid-answer");

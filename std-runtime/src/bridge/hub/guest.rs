@@ -48,8 +48,8 @@ impl Hub {
         })
     }
 
-    /// The last client of the kind that comes by direct calls went away.
-    pub(crate) fn guests_gone(&self) {
+    /// Clients of the kind that comes by direct calls went on reading, or went away.
+    pub(crate) fn guests_active(&self) {
         self.with(|hub, inner, now| {
             inner.rest.handle_active(now);
             hub.arm(inner);
@@ -58,7 +58,7 @@ impl Hub {
 
     /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
     /// which run before one that is spawned now.
-    fn guest_line(&self, id: u64, line: &[u8]) -> Flow {
+    fn guest_line(&self, id: u64, line: Line<'_>) -> Flow {
         self.0.burst.begin();
         let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, true));
         if self.0.burst.ends_later() {
@@ -80,12 +80,13 @@ impl Hub {
 }
 
 impl Guest {
-    /// Hands in a message, which must stand on one line. Waits while there is no room for it.
-    pub(crate) async fn offer(&self, line: &[u8]) -> Offered {
+    /// Hands in a message, which must stand on one line. Waits while there is no room for it. The hub keeps of it what it
+    /// needs.
+    pub(crate) async fn offer(&self, line: Bytes) -> Offered {
         loop {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
-            match self.hub.guest_line(self.id, line) {
+            match self.hub.guest_line(self.id, Line::from(&line)) {
                 Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,

@@ -128,12 +128,17 @@ impl Batch {
 impl Connection {
     /// Sends an answer, or keeps it for the answer to its batch.
     pub(super) fn answer(&mut self, id: Option<&[u8]>, parts: &[&[u8]]) {
+        self.pass_answer(id, parts, None);
+    }
+
+    /// The same with one whose `parts` are of `whole`, some of them.
+    pub(super) fn pass_answer(&mut self, id: Option<&[u8]>, parts: &[&[u8]], whole: Option<&Bytes>) {
         let of_batch = self.batches.iter().position(|batch| match id {
             Some(id) => batch.ids.iter().any(|one| one == id),
             None => batch.read.is_some(),
         });
         match of_batch.and_then(|at| self.batches.get_mut(at)) {
-            None => self.mouth.send(id.map_or(About::Nothing, About::Answer), parts),
+            None => self.mouth.pass(id.map_or(About::Nothing, About::Answer), parts, whole),
             Some(batch) => {
                 batch.add(parts);
                 self.settled(id);
@@ -176,7 +181,15 @@ impl Connection {
 
 impl Hub {
     /// Reads a batch, or goes on where there was no room for more of it.
-    pub(super) fn batch(&self, inner: &mut Inner, now: Instant, id: u64, line: &[u8], items: Span) -> Flow {
+    pub(super) fn batch(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        id: u64,
+        whole: Line<'_>,
+        items: Span,
+    ) -> Flow {
+        let line = whole.bytes();
         let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
         let read = connection.batches.iter().find_map(|batch| batch.read);
         if read.is_none() {
@@ -205,7 +218,7 @@ impl Hub {
                     }
                 }
             });
-            match self.client_line(inner, now, id, item, false) {
+            match self.client_line(inner, now, id, whole.part(item), false) {
                 Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {
@@ -343,7 +356,7 @@ impl Hub {
                 let order = inner.order;
                 let payload = Payload {
                     parts,
-                    frame: Some(again),
+                    frame: Some(again.into()),
                     sent: false,
                     wire: None,
                     relisted: false,

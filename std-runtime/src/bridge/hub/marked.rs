@@ -94,11 +94,11 @@ impl Hub {
         &self,
         inner: &mut Inner,
         payload: Payload,
-        line: &[u8],
+        from: Line<'_>,
         message: &Message,
         revision: Revision,
     ) {
-        let method = payload.method;
+        let (line, method) = (from.bytes(), payload.method);
         if revision.era() == Era::Modern {
             match *message {
                 Message::Response { result, .. } if method == Method::ToolsList => {
@@ -110,7 +110,13 @@ impl Hub {
                     if let Some(filtered) = filtered
                         && let Ok(message) = envelope::read(&filtered)
                     {
-                        return inner.deliver(&payload, method, &filtered, &message, revision);
+                        return inner.deliver(
+                            &payload,
+                            method,
+                            filtered.as_slice().into(),
+                            &message,
+                            revision,
+                        );
                     }
                 }
                 Message::Error { error, .. }
@@ -132,7 +138,7 @@ impl Hub {
                 _ => {}
             }
         }
-        inner.deliver(&payload, method, line, message, revision);
+        inner.deliver(&payload, method, from, message, revision);
     }
 
     fn next_page(&self, inner: &mut Inner, line: &[u8], result: Span) {
@@ -168,7 +174,7 @@ impl Hub {
         match (parts, inner.server.submit_own(now, operation)) {
             (Some(parts), Ok(key)) => {
                 let payload = Payload::new(OURS, Method::ToolsList, &frame, parts, None);
-                inner.keep(key, Payload { frame: Some(frame), ..payload });
+                inner.keep(key, Payload { frame: Some(frame.into()), ..payload });
             }
             _ => self.tools_listed(inner),
         }
@@ -185,7 +191,8 @@ impl Hub {
                     inner.server.tally_mut().end(Ending::Theirs, None);
                     if let (Ok(message), Some(revision)) = (envelope::read(&refusal), inner.server.revision())
                     {
-                        inner.deliver(&payload, payload.method, &refusal, &message, revision);
+                        let refusal = refusal.as_slice().into();
+                        inner.deliver(&payload, payload.method, refusal, &message, revision);
                     }
                 }
             }

@@ -248,7 +248,7 @@ impl Hub {
                         capabilities: ClientCapabilities::of_request(frame, &parts),
                         ..Payload::new(connection, method, frame, parts, None)
                     };
-                    inner.deliver(&payload, method, &line, &message, revision);
+                    inner.deliver(&payload, method, line.as_slice().into(), &message, revision);
                 }
                 if ends {
                     inner.server.undefer(now);

@@ -518,7 +518,9 @@ impl Hub {
             on_one_line(&mut copy);
             return self.remote_line(generation, &copy, origin);
         }
-        self.with_remote(generation, |hub, inner, now| hub.server_line(inner, now, line, origin, true));
+        self.with_remote(generation, |hub, inner, now| {
+            hub.server_line(inner, now, line.into(), origin, true)
+        });
     }
 
     fn too_long(&self, course: &Course) {

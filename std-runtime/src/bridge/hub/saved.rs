@@ -16,14 +16,15 @@ impl Hub {
         inner: &mut Inner,
         now: Instant,
         connection: u64,
-        frame: &[u8],
+        line: Line<'_>,
         operation: Operation,
         parts: RequestParts,
         token: Option<Span>,
     ) -> Flow {
         if inner.server.lifecycle().is_up() {
-            return self.operation(inner, now, connection, frame, operation, parts, token);
+            return self.operation(inner, now, connection, line, operation, parts, token);
         }
+        let frame = line.bytes();
         let id = parts.id.of(frame);
         let cursor = parts.params.and_then(|params| text::member(frame, params, "cursor"));
         let Operation { method, .. } = operation;
@@ -39,7 +40,7 @@ impl Hub {
                     let client = inner.connections.get(&connection).and_then(|one| one.client.clone());
                     let payload = Payload::new(connection, method, frame, parts, None);
                     let payload = Payload { client, ..payload };
-                    inner.deliver(&payload, method, &line, &message, revision);
+                    inner.deliver(&payload, method, line.as_slice().into(), &message, revision);
                 }
             }
             Err(explained) => inner.reply_error(connection, Some(id), explain::CODE, &explained),

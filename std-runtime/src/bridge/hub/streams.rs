@@ -118,7 +118,7 @@ impl Hub {
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
         self.0.burst.begin();
-        while let Some(frame) = intake.decoder.poll_frame() {
+        while let Some(frame) = intake.poll() {
             self.server_frame(generation, &frame);
         }
         self.end_burst();
@@ -126,7 +126,7 @@ impl Hub {
 
     fn last_frame(&self, generation: u64, intake: &mut Intake) {
         if let Some(frame) = intake.decoder.finish() {
-            self.server_frame(generation, &frame);
+            self.server_frame(generation, &frame.into());
         }
     }
 
@@ -141,9 +141,7 @@ impl Hub {
                     .and_then(|running| running.input.as_mut())
             })
             .await;
-            self.with(|hub, inner, _| {
-                inner.set_writable();
-                hub.drive(inner, None);
+            self.with(|_, inner, _| {
                 let input = inner.running.as_ref().and_then(|running| running.input.as_ref());
                 if input.is_some_and(Outlet::is_broken) {
                     // What it wrote before it closed its input is read first.
@@ -162,15 +160,19 @@ impl Hub {
         });
     }
 
-    fn server_frame(&self, generation: u64, frame: &Frame<'_>) {
-        self.with_generation(generation, |inner, now| match frame {
-            Frame::Line(line) => self.server_line(inner, now, line, None, true),
-            Frame::Oversize(oversize) => {
-                inner.host.note(&format!(
-                    "the server wrote a line of {} bytes, which is over the limit; it was dropped",
-                    oversize.length
-                ));
-                inner.server.handle_oversize(now, oversize.id, oversize.is_response);
+    fn server_frame(&self, generation: u64, frame: &Heard<'_>) {
+        self.with_generation(generation, |inner, now| {
+            inner.rest.handle_active(now);
+            match frame {
+                Heard::Line(line) => self.server_line(inner, now, Line::from(*line), None, true),
+                Heard::Long(line) => self.server_line(inner, now, Line::from(line), None, true),
+                Heard::Oversize(oversize) => {
+                    inner.host.note(&format!(
+                        "the server wrote a line of {} bytes, which is over the limit; it was dropped",
+                        oversize.length
+                    ));
+                    inner.server.handle_oversize(now, oversize.id, oversize.is_response);
+                }
             }
         });
     }
@@ -190,17 +192,18 @@ impl Hub {
         key: Key,
         wire: u64,
         revision: Revision,
-        current: Option<(Key, &[u8])>,
+        current: Option<(Key, Line<'_>)>,
     ) {
         let Some(Some(payload)) = inner.payloads.get_mut(key.index()) else { return };
         payload.wire = Some(wire);
         payload.detail = None;
         let kept = payload.frame.take();
-        let frame = match (&kept, current) {
-            (Some(kept), _) => kept.as_slice(),
-            (None, Some((of, frame))) if of == key => frame,
+        let line = match (&kept, current) {
+            (Some(kept), _) => Line::from(kept),
+            (None, Some((of, line))) if of == key => line,
             (None, _) => return,
         };
+        let frame = line.bytes();
         let (parts, progress) = (payload.parts, payload.method.wants_progress() || payload.token.is_some());
         let method = payload.method;
         let level = payload.wanted.with(inner.base_level);
@@ -232,7 +235,9 @@ impl Hub {
                     );
                 } else {
                     if let Some(input) = inner.running.as_mut().and_then(|running| running.input.as_mut()) {
-                        with_slices(&pieces, frame, other, |slices| input.send(slices, Some(key)));
+                        with_slices(&pieces, frame, other, |slices| {
+                            input.send(slices, line.whole(), Some(key))
+                        });
                     }
                     inner.set_writable();
                 }
@@ -260,10 +265,11 @@ impl Hub {
         &self,
         inner: &mut Inner,
         now: Instant,
-        line: &[u8],
+        from: Line<'_>,
         origin: Option<Key>,
         whole: bool,
     ) {
+        let line = from.bytes();
         let before = inner.server.state();
         let outcome = inner.server.handle_frame(now, line);
         if !matches!(outcome, Outcome::Deliver { .. }) {
@@ -280,7 +286,7 @@ impl Hub {
                 inner.asks.handle_call_over(key);
                 if inner.keep_answer(now, key, method, line) {
                     inner.release(key);
-                } else if let Some(payload) = inner.release(key) {
+                } else if let Some(mut payload) = inner.release(key) {
                     let sort = match message {
                         Message::Response { result, .. }
                             if revision.era() == Era::Modern && payload.client.is_some() =>
@@ -295,9 +301,11 @@ impl Hub {
                         let explained = legacy::no_such_result();
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
-                        self.deliver_remote(inner, payload, line, &message, revision);
+                        self.deliver_remote(inner, payload, from, &message, revision);
                     } else {
-                        inner.deliver(&payload, method, line, &message, revision);
+                        // It may be as long as the answer, which takes room of its own.
+                        payload.frame = None;
+                        inner.deliver(&payload, method, from, &message, revision);
                     }
                 }
                 self.0.room.notify_waiters();
@@ -318,7 +326,7 @@ impl Hub {
             Outcome::Asked(parts) => self.server_asks(inner, now, line, parts, origin),
             Outcome::Batch(items) if whole => {
                 for item in envelope::batch(line, items) {
-                    self.server_line(inner, now, item.of(line), origin, false);
+                    self.server_line(inner, now, from.part(item.of(line)), origin, false);
                     self.drive(inner, None);
                 }
             }
@@ -373,7 +381,7 @@ impl Inner {
 
     pub(super) fn write(&mut self, parts: &[&[u8]], key: Option<Key>) {
         if let Some(input) = self.running.as_mut().and_then(|running| running.input.as_mut()) {
-            input.send(parts, key);
+            input.send(parts, None, key);
         }
         self.set_writable();
     }
