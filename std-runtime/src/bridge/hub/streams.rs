@@ -117,7 +117,7 @@ impl Hub {
     }
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
-        self.0.burst.begin();
+        self.begin_burst();
         while let Some(frame) = intake.decoder.poll_frame() {
             self.server_frame(generation, &frame);
         }
@@ -290,12 +290,12 @@ impl Hub {
                         _ => (Sort::Complete, Span::default()),
                     };
                     if let (Sort::InputRequired, result) = sort {
-                        self.begin_round(inner, now, payload, line, result);
+                        self.begin_round(inner, now, *payload, line, result);
                     } else if let (Sort::Unknown, _) = sort {
                         let explained = legacy::no_such_result();
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
-                        self.deliver_remote(inner, payload, line, &message, revision);
+                        self.deliver_remote(inner, *payload, line, &message, revision);
                     } else {
                         inner.deliver(&payload, method, line, &message, revision);
                     }
