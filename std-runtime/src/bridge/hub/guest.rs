@@ -10,7 +10,7 @@ pub(crate) struct Guest {
     hub: Hub,
     id: u64,
     /// Something may be left that its end has to take back.
-    open: std::cell::Cell<bool>,
+    open: Cell<bool>,
 }
 
 /// What became of a message that was handed in.
@@ -44,7 +44,7 @@ impl Hub {
                 _flusher: None,
             };
             inner.connections.insert(id, connection);
-            Some(Guest { hub: hub.clone(), id, open: std::cell::Cell::new(true) })
+            Some(Guest { hub: hub.clone(), id, open: Cell::new(true) })
         })
     }
 
