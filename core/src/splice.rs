@@ -110,26 +110,26 @@ impl Pieces {
             piece => self.0.push(piece).map_err(|_| TooManyPieces),
         }
     }
-
-    fn extend(&mut self, by: &Self) -> Result<(), TooManyPieces> {
-        by.iter().try_for_each(|piece| self.push(piece.clone()))
-    }
 }
 
 /// Collects replacements, in any order, and cuts the frame around them.
 struct Cut<'f> {
     frame: &'f [u8],
-    /// Where it goes, what it replaces, what stands there instead.
-    edits: Vec<(Span, Pieces), 6>,
+    /// What is replaced, and from where to where in `by` what stands there instead is. One list for all of them: a list
+    /// each is much to move about.
+    edits: Vec<(Span, usize, usize), 6>,
+    by: Pieces,
 }
 
 impl<'f> Cut<'f> {
     const fn new(frame: &'f [u8]) -> Self {
-        Self { frame, edits: Vec::new() }
+        Self { frame, edits: Vec::new(), by: Pieces(Vec::new()) }
     }
 
-    fn replace(&mut self, span: Span, by: Pieces) -> Result<(), TooManyPieces> {
-        self.edits.push((span, by)).map_err(|_| TooManyPieces)
+    fn replace(&mut self, span: Span, by: &[Piece]) -> Result<(), TooManyPieces> {
+        let start = self.by.0.len();
+        by.iter().try_for_each(|piece| self.by.push(piece.clone()))?;
+        self.edits.push((span, start, self.by.0.len())).map_err(|_| TooManyPieces)
     }
 
     /// Takes members out of an object, each with one of the commas beside it. What is put at its beginning comes before.
@@ -141,10 +141,10 @@ impl<'f> Cut<'f> {
             if !goes(member.key) {
                 any_left = true;
             } else if let Some(before) = before.filter(|_| any_left) {
-                self.replace(Span::new(before, end), Pieces::default())?;
+                self.replace(Span::new(before, end), &[])?;
             } else {
                 let next = members.peek().map_or(end, |next| next.key.start());
-                self.replace(Span::new(member.key.start(), next), Pieces::default())?;
+                self.replace(Span::new(member.key.start(), next), &[])?;
             }
             before = Some(end);
         }
@@ -158,9 +158,9 @@ impl<'f> Cut<'f> {
         // needs no sort, and the standard one could panic.
         let placed = || self.edits.iter().enumerate().map(|(index, edit)| ((edit.0.start(), index), edit));
         let mut next = placed().min_by_key(|(place, _)| *place);
-        while let Some((place, (span, by))) = next {
+        while let Some((place, (span, first, end))) = next {
             out.push(Piece::Frame(Span::new(at, span.start())))?;
-            for piece in by.iter() {
+            for piece in self.by.0.get(*first..*end).unwrap_or_default() {
                 out.push(piece.clone())?;
             }
             at = span.end();
@@ -314,7 +314,7 @@ fn rewritten(
     without: Without,
 ) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
-    cut.replace(parts.id, pieces([Piece::Number(wire)])?)?;
+    cut.replace(parts.id, &[Piece::Number(wire)])?;
     let is_call = json::str_eq(parts.method.of(frame), Method::ToolsCall.name());
     let goes = |key: Span| {
         without.iter().any(|name| (*name != "task" || is_call) && json::str_eq(key.of(frame), name))
@@ -322,25 +322,29 @@ fn rewritten(
     let removes = is_call && !without.is_empty() || without.len() > 1;
     let token = progress.then_some(wire);
     if parts.meta.is_some() || progress || client.is_some() {
-        let meta = request_meta(frame, parts.meta, token, revision.era(), level, client)?;
+        let mut by = Pieces::default();
+        let meta = |by: &mut Pieces| push_meta(by, frame, parts.meta, token, revision.era(), level, client);
         match (parts.meta, parts.params) {
-            (Some(span), _) => cut.replace(span, meta)?,
+            (Some(span), _) => {
+                meta(&mut by)?;
+                cut.replace(span, &by.0)?;
+            }
             (None, Some(params)) => {
-                let mut by = pieces([Piece::Fixed(br#""_meta":"#)])?;
-                by.extend(&meta)?;
+                by.push(Piece::Fixed(br#""_meta":"#))?;
+                meta(&mut by)?;
                 let left = |member: json::Member| !(removes && goes(member.key));
                 if json::members(frame, params).any(left) {
                     by.push(Piece::Fixed(b","))?;
                 }
-                cut.replace(Span::new(params.start() + 1, params.start() + 1), by)?;
+                cut.replace(Span::new(params.start() + 1, params.start() + 1), &by.0)?;
             }
             (None, None) => {
                 // The envelope was read, so its last byte apart from white space closes the message.
                 let close = frame.iter().rposition(|byte| *byte == b'}').unwrap_or(frame.len());
-                let mut by = pieces([Piece::Fixed(br#","params":{"_meta":"#)])?;
-                by.extend(&meta)?;
+                by.push(Piece::Fixed(br#","params":{"_meta":"#))?;
+                meta(&mut by)?;
                 by.push(Piece::Fixed(b"}"))?;
-                cut.replace(Span::new(close, close), by)?;
+                cut.replace(Span::new(close, close), &by.0)?;
             }
         }
     }
@@ -353,15 +357,15 @@ fn rewritten(
 }
 
 /// The `_meta` that goes on: a progress token of ours, and the members that are for the server, in their order.
-fn request_meta(
+fn push_meta(
+    out: &mut Pieces,
     frame: &[u8],
     meta: Option<Span>,
     token: Option<u64>,
     era: Era,
     level: Option<Level>,
     client: Option<&LegacyClient>,
-) -> Result<Pieces, TooManyPieces> {
-    let mut out = Pieces::default();
+) -> Result<(), TooManyPieces> {
     out.push(Piece::Fixed(b"{"))?;
     let mut any = false;
     if let Some(wire) = token {
@@ -381,7 +385,7 @@ fn request_meta(
         if any {
             out.push(Piece::Fixed(b","))?;
         }
-        client.push_meta(&mut out)?;
+        client.push_meta(out)?;
         any = true;
     }
     // Members next to each other that are kept go as one span, with what stands between them.
@@ -403,14 +407,13 @@ fn request_meta(
             let start = run.map_or(member.key.start(), Span::start);
             run = Some(Span::new(start, member.value.end()));
         } else if let Some(span) = run.take() {
-            push_member(&mut out, span, &mut any)?;
+            push_member(out, span, &mut any)?;
         }
     }
     if let Some(span) = run {
-        push_member(&mut out, span, &mut any)?;
+        push_member(out, span, &mut any)?;
     }
-    out.push(Piece::Fixed(b"}"))?;
-    Ok(out)
+    out.push(Piece::Fixed(b"}"))
 }
 
 fn push_member(out: &mut Pieces, span: Span, any: &mut bool) -> Result<(), TooManyPieces> {
@@ -438,7 +441,7 @@ pub fn answer(
     let legacy = server.era() == Era::Legacy;
     match *message {
         Message::Response { id, result, .. } => {
-            cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
+            cut.replace(id, &[Piece::Other(caller_id)])?;
             let has = |name| json::member(frame, result, name).is_some();
             // A modern server that says what kind of result it is says the rest as well; one that does not is read as
             // a legacy one (basic/index, Results).
@@ -466,13 +469,13 @@ pub fn answer(
                     if json::members(frame, result).next().is_some() {
                         by.push(Piece::Fixed(b","))?;
                     }
-                    cut.replace(at, by)?;
+                    cut.replace(at, &by.0)?;
                 }
             }
         }
         Message::Error { id, error } => {
             if let Some(id) = id {
-                cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
+                cut.replace(id, &[Piece::Other(caller_id)])?;
             }
             // Not found was -32002 up to 2025-11-25 and is invalid parameters since (server/resources), which must not
             // say so any more, whatever was asked for.
@@ -480,7 +483,7 @@ pub fn answer(
                 && !verbatim
                 && let Some((code, by)) = refusal::modern_code(frame, error)
             {
-                cut.replace(code, pieces([Piece::Fixed(by)])?)?;
+                cut.replace(code, &[Piece::Fixed(by)])?;
             }
         }
         _ => {}
@@ -494,7 +497,7 @@ pub fn answer(
 /// Never for a progress notification; the type is that of all rewriting.
 pub fn progress(frame: &[u8], token: Span, caller_token: Span) -> Result<Pieces, TooManyPieces> {
     let mut cut = Cut::new(frame);
-    cut.replace(token, pieces([Piece::Other(caller_token)])?)?;
+    cut.replace(token, &[Piece::Other(caller_token)])?;
     cut.pieces()
 }
 

@@ -1,7 +1,7 @@
 //! Messages of clients of the legacy era: what a modern server is told with each of their requests, and what its answers
 //! lose.
 
-use super::{Cut, Piece, Pieces, TooManyPieces, pieces, push_member};
+use super::{Cut, Piece, Pieces, TooManyPieces, push_member};
 use crate::capabilities::ClientCapabilities;
 use crate::envelope::Message;
 use crate::era::{Era, Revision};
@@ -71,14 +71,14 @@ pub fn answer_legacy(
     let modern = server.era() == Era::Modern;
     match *message {
         Message::Response { id, result, .. } => {
-            cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
+            cut.replace(id, &[Piece::Other(caller_id)])?;
             if modern && let Some(by) = without_modern(frame, result, method)? {
-                cut.replace(result, by)?;
+                cut.replace(result, &by.0)?;
             }
         }
         Message::Error { id, error } => {
             if let Some(id) = id {
-                cut.replace(id, pieces([Piece::Other(caller_id)])?)?;
+                cut.replace(id, &[Piece::Other(caller_id)])?;
             }
             // Not found is -32002 up to 2025-11-25 and invalid parameters since (server/resources).
             if modern
@@ -86,7 +86,7 @@ pub fn answer_legacy(
                 && let Some(code) = json::member(frame, error, "code")
                 && json::as_i64(code.of(frame)) == Some(-32602)
             {
-                cut.replace(code, pieces([Piece::Fixed(b"-32002")])?)?;
+                cut.replace(code, &[Piece::Fixed(b"-32002")])?;
             }
         }
         _ => {}

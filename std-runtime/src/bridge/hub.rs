@@ -23,7 +23,7 @@ mod streams;
 mod sync;
 mod tasks;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::task::Poll;
@@ -138,12 +138,16 @@ struct Shared {
     burst: Rc<Burst>,
     /// The next timeout moved to an earlier time.
     timer: Notify,
+    /// It may have, during a burst.
+    unarmed: Cell<bool>,
     /// A slot became free.
     room: Notify,
     /// The machine asked to be retired.
     retired: Notify,
     epoch: tokio::time::Instant,
     epoch_micros: u64,
+    /// What the clock said last: it is read once for all frames of a burst.
+    moment: Cell<Instant>,
     limit: usize,
 }
 
@@ -414,10 +418,12 @@ impl Hub {
             inner: RefCell::new(inner),
             burst: Rc::default(),
             timer: Notify::new(),
+            unarmed: Cell::new(false),
             room: Notify::new(),
             retired: Notify::new(),
             epoch: tokio::time::Instant::now(),
             epoch_micros,
+            moment: Cell::new(now),
             limit,
         }))
     }
@@ -498,15 +504,22 @@ impl Hub {
     }
 
     fn with<T>(&self, act: impl FnOnce(&Self, &mut Inner, Instant) -> T) -> T {
-        let now = self.now();
+        let now = if self.0.burst.lasts() { self.0.moment.get() } else { self.now() };
         act(self, &mut self.0.inner.borrow_mut(), now)
     }
 
     fn now(&self) -> Instant {
         let elapsed = self.0.epoch.elapsed();
-        Instant::from_micros(
+        let now = Instant::from_micros(
             self.0.epoch_micros.saturating_add(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)),
-        )
+        );
+        self.0.moment.set(now);
+        now
+    }
+
+    fn begin_burst(&self) {
+        self.now();
+        self.0.burst.begin();
     }
 
     fn wall(&self, at: Instant) -> tokio::time::Instant {
@@ -522,7 +535,9 @@ impl Hub {
             match next {
                 None => self.0.timer.notified().await,
                 Some(at) => tokio::select! {
-                    () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, now| {
+                    () = tokio::time::sleep_until(self.wall(at)) => self.with(|hub, inner, _| {
+                        // Also during a burst it is later than its beginning.
+                        let now = hub.now();
                         inner.server.handle_timeout(now);
                         inner.questions.handle_timeout(now);
                         inner.tasks.handle_timeout(now);
@@ -586,15 +601,18 @@ impl Hub {
                 // Requests are with the kernel now.
                 inner.set_writable();
                 hub.drive(inner, None);
+            } else if self.0.unarmed.get() {
+                hub.arm(inner);
             }
         });
     }
 
     /// Does what the machine says, until it says no more.
     fn drive(&self, inner: &mut Inner, current: Option<(Key, Line<'_>)>) {
+        // The clock was read by whoever drives.
+        let mut now = self.0.moment.get();
         loop {
             inner.note_sent();
-            let now = self.now();
             let Some(action) = inner.server.poll_action() else {
                 if inner.server.negotiated().is_none() {
                     inner.questions.handle_lost();
@@ -604,10 +622,12 @@ impl Hub {
                 self.tell_of_snapshot(inner, now);
                 if self.drive_questions(inner, now) | self.drive_asks(inner, now) | self.drive_dev(inner, now)
                 {
+                    now = self.now();
                     continue;
                 }
                 break;
             };
+            let is_quick = matches!(action, Action::Send { .. });
             match action {
                 Action::Persist(record) => self.persist(inner, now, record),
                 Action::Spawn { generation } => self.spawn(inner, now, generation),
@@ -651,7 +671,7 @@ impl Hub {
                     let explained = inner
                         .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
                     let frame = current.and_then(|(of, line)| (of == key).then_some(line.bytes()));
-                    let payload = payload.and_then(|payload| inner.answer_without(payload, failure, frame));
+                    let payload = payload.and_then(|payload| inner.answer_without(*payload, failure, frame));
                     if let Some(payload) = payload {
                         if let (Some(remote), Some(wire)) = (&mut inner.remote, payload.wire) {
                             remote.abandon(wire);
@@ -704,15 +724,24 @@ impl Hub {
                 },
                 Action::Retire => self.retire(inner),
             }
+            if !is_quick {
+                now = self.now();
+            }
         }
         if inner.server.is_stopping() {
             self.await_end(inner);
         }
-        self.arm(inner);
+        // Of the frames of a burst the last one says how long the timer has.
+        if self.0.burst.lasts() {
+            self.0.unarmed.set(true);
+        } else {
+            self.arm(inner);
+        }
     }
 
     /// Sees to it that the timer fires in time.
     fn arm(&self, inner: &mut Inner) {
+        self.0.unarmed.set(false);
         let idle = inner.server.lifecycle().in_flight() == 0;
         if idle && inner.rested != inner.order {
             inner.rested = inner.order;
@@ -919,14 +948,14 @@ impl Inner {
         ours.into_iter().chain([server]).flatten().min()
     }
 
-    fn keep(&mut self, key: Key, payload: Payload) {
+    fn keep(&mut self, key: Key, payload: impl Into<Box<Payload>>) {
         if let Some(place) = self.payloads.get_mut(key.index()) {
-            *place = Some(Box::new(payload));
+            *place = Some(payload.into());
         }
     }
 
-    fn release(&mut self, key: Key) -> Option<Payload> {
-        self.payloads.get_mut(key.index()).and_then(Option::take).map(|payload| *payload)
+    fn release(&mut self, key: Key) -> Option<Box<Payload>> {
+        self.payloads.get_mut(key.index()).and_then(Option::take)
     }
 
     fn explain(&self, explain: impl FnOnce(&Circumstances<'_>) -> Explained) -> Explained {

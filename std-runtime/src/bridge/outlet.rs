@@ -44,6 +44,10 @@ impl Burst {
         self.lasts.set(true);
     }
 
+    pub(super) fn lasts(&self) -> bool {
+        self.lasts.get()
+    }
+
     pub(super) fn end(&self) {
         self.lasts.set(false);
     }

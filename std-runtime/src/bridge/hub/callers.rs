@@ -156,7 +156,7 @@ impl Hub {
 
     /// Hands in what was read in one go, as far as that goes without waiting.
     fn client_frames(&self, id: u64, intake: &mut Intake) -> Pause {
-        self.0.burst.begin();
+        self.begin_burst();
         let pause = loop {
             // Who does not read its answers is not read from.
             if self.client_backlog(id) > CLIENT_BACKLOG {
@@ -479,7 +479,7 @@ impl Hub {
                     fault::point("D2");
                 }
                 inner.cache.sent(operation.method);
-                let payload = Payload::new(connection, operation.method, frame, parts, token);
+                let mut payload = Box::new(Payload::new(connection, operation.method, frame, parts, token));
                 inner.order += 1;
                 let (capabilities, wanted) = match &client {
                     Some(client) => {
@@ -494,21 +494,18 @@ impl Hub {
                         (ClientCapabilities::of_request(frame, &parts), wanted)
                     }
                 };
-                let repeatable = inner.may_be_repeated(key, operation.method, frame, &parts);
-                let payload = Payload {
-                    repeatable,
-                    allowance: operation.allowance,
-                    order: inner.order,
-                    principal: inner.connections.get(&connection).map_or(0, |one| one.principal),
-                    capabilities,
-                    cached_as,
-                    wanted,
-                    sets_level,
-                    after_visits: carries.responses.is_some(),
-                    client,
-                    asked: tasks::asked(frame, &parts, operation.method, capabilities),
-                    ..payload
-                };
+                // Into its place one by one: it is too large to be moved about.
+                payload.repeatable = inner.may_be_repeated(key, operation.method, frame, &parts);
+                payload.allowance = operation.allowance;
+                payload.order = inner.order;
+                payload.principal = inner.connections.get(&connection).map_or(0, |one| one.principal);
+                payload.capabilities = capabilities;
+                payload.cached_as = cached_as;
+                payload.wanted = wanted;
+                payload.sets_level = sets_level;
+                payload.after_visits = carries.responses.is_some();
+                payload.client = client;
+                payload.asked = tasks::asked(frame, &parts, operation.method, capabilities);
                 inner.keep(key, payload);
                 self.drive(inner, Some((key, line)));
                 // Most requests are with the kernel by now, and need no copy.
@@ -614,7 +611,7 @@ impl Inner {
             Ok(pieces) => {
                 let id = Some(payload.id.as_slice());
                 with_slices(&pieces, line, &payload.id, |slices| {
-                    connection.pass_answer(id, slices, from.whole())
+                    connection.pass_answer(id, slices, from.whole());
                 });
             }
             Err(error) => {

@@ -10,7 +10,7 @@ pub(crate) struct Guest {
     hub: Hub,
     id: u64,
     /// Something may be left that its end has to take back.
-    open: std::cell::Cell<bool>,
+    open: Cell<bool>,
 }
 
 /// What became of a message that was handed in.
@@ -44,7 +44,7 @@ impl Hub {
                 _flusher: None,
             };
             inner.connections.insert(id, connection);
-            Some(Guest { hub: hub.clone(), id, open: std::cell::Cell::new(true) })
+            Some(Guest { hub: hub.clone(), id, open: Cell::new(true) })
         })
     }
 
@@ -59,7 +59,7 @@ impl Hub {
     /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
     /// which run before one that is spawned now.
     fn guest_line(&self, id: u64, line: Line<'_>) -> Flow {
-        self.0.burst.begin();
+        self.begin_burst();
         let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, true));
         if self.0.burst.ends_later() {
             let hub = self.clone();
@@ -67,6 +67,8 @@ impl Hub {
                 hub.0.burst.handle_later();
                 hub.end_burst();
             });
+        } else if !self.0.burst.lasts() && self.0.unarmed.get() {
+            self.with(|hub, inner, _| hub.arm(inner));
         }
         flow
     }

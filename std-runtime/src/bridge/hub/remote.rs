@@ -519,7 +519,7 @@ impl Hub {
             return self.remote_line(generation, &copy, origin);
         }
         self.with_remote(generation, |hub, inner, now| {
-            hub.server_line(inner, now, line.into(), origin, true)
+            hub.server_line(inner, now, line.into(), origin, true);
         });
     }
 

@@ -117,7 +117,7 @@ impl Hub {
     }
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
-        self.0.burst.begin();
+        self.begin_burst();
         while let Some(frame) = intake.poll() {
             self.server_frame(generation, &frame);
         }
@@ -236,7 +236,7 @@ impl Hub {
                 } else {
                     if let Some(input) = inner.running.as_mut().and_then(|running| running.input.as_mut()) {
                         with_slices(&pieces, frame, other, |slices| {
-                            input.send(slices, line.whole(), Some(key))
+                            input.send(slices, line.whole(), Some(key));
                         });
                     }
                     inner.set_writable();
@@ -296,12 +296,12 @@ impl Hub {
                         _ => (Sort::Complete, Span::default()),
                     };
                     if let (Sort::InputRequired, result) = sort {
-                        self.begin_round(inner, now, payload, line, result);
+                        self.begin_round(inner, now, *payload, line, result);
                     } else if let (Sort::Unknown, _) = sort {
                         let explained = legacy::no_such_result();
                         inner.reply_error(payload.connection, Some(&payload.id), explain::CODE, &explained);
                     } else if inner.remote.is_some() {
-                        self.deliver_remote(inner, payload, from, &message, revision);
+                        self.deliver_remote(inner, *payload, from, &message, revision);
                     } else {
                         // It may be as long as the answer, which takes room of its own.
                         payload.frame = None;
