@@ -145,6 +145,21 @@ pub fn member(bytes: &[u8], object: Span, name: &str) -> Option<Span> {
     members(bytes, object).find(|member| str_eq(member.key.of(bytes), name)).map(|member| member.value)
 }
 
+/// The same, unless a member called `or` comes before it, the value of which is not looked at.
+pub(crate) fn member_unless(bytes: &[u8], object: Span, name: &str, or: &str) -> Option<Span> {
+    let mut members = members(bytes, object);
+    loop {
+        let key = members.walk.peek_key(Scanner::first_member, Scanner::next_member)?;
+        if str_eq(key.of(bytes), or) {
+            return None;
+        }
+        let member = members.next()?;
+        if str_eq(member.key.of(bytes), name) {
+            return Some(member.value);
+        }
+    }
+}
+
 /// Iterator over the elements of an array, see [`elements`].
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
@@ -197,6 +212,20 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The key of what comes next, which stays next.
+    fn peek_key(&self, first: Advance<'a>, next: Advance<'a>) -> Option<Span> {
+        let mut scanner = self.scanner.clone();
+        let step = match self.stage {
+            Stage::First => first(&mut scanner, self.at),
+            Stage::Next => next(&mut scanner, self.at),
+            Stage::Done => return None,
+        };
+        match step {
+            Ok(Step::Item { key, .. }) => Some(key),
+            _ => None,
+        }
+    }
+
     fn advance(&mut self, first: Advance<'a>, next: Advance<'a>) -> Option<(Span, Span)> {
         let step = match self.stage {
             Stage::First => first(&mut self.scanner, self.at),
@@ -220,8 +249,14 @@ pub fn str_eq(raw: &[u8], text: &str) -> bool {
     match inner.len().cmp(&text.len()) {
         Ordering::Less => return false,
         Ordering::Equal => return inner == text.as_bytes() && inner.iter().all(|&byte| is_plain(byte)),
-        Ordering::Greater if inner.contains(&b'\\') => {}
-        Ordering::Greater => return false,
+        // Where they first differ an escape begins, or they are not the same.
+        Ordering::Greater => {
+            let pairs = inner.iter().zip(text.as_bytes());
+            let same = pairs.take_while(|(one, other)| one == other && **one != b'\\').count();
+            if inner.get(same) != Some(&b'\\') {
+                return false;
+            }
+        }
     }
     let mut rest = text.as_bytes();
     let mut units = Units { inner };

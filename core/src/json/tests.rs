@@ -195,6 +195,12 @@ fn compares_strings_after_unescaping() {
     assert!(!str_eq(br#""a\b""#, r"a\b"));
     assert!(!str_eq(b"\"a\nb\"", "a\nb"));
     assert!(!str_eq(b"\"ab\"", "a"));
+    // An escape within what is the same so far, and one behind what is not.
+    assert!(str_eq(br#""\u005cu00""#, r"\u00"));
+    assert!(str_eq(br#""\\\\x""#, r"\\x"));
+    assert!(str_eq(br#""abc\u0064""#, "abcd"));
+    assert!(!str_eq(br#""abX\u0064""#, "abcd"));
+    assert!(!str_eq(br#""abcd\u0065""#, "abcd"));
     assert!(!str_eq(b"\"a\"", "ab"));
     for garbage in [&b""[..], b"\"", b"a", b"\"a", b"a\"", b"\"\\\"", b"\"\\ud800\"", b"\"\\x\"", b"\"a\"a\""]
     {

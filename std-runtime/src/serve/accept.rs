@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::Options;
+use super::alarm::Heads;
 use super::endpoint::{CameAt, State, router, too_many};
 use super::io::{Local, Watched};
 use crate::bridge::Hub;
@@ -123,7 +124,7 @@ impl Door {
             self.drive(connection, http2::Connection::graceful_shutdown).await;
         } else {
             let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
+                .timer(Heads::new())
                 .header_read_timeout(limits.head)
                 .max_headers(HEADERS)
                 .max_buf_size(HEAD)

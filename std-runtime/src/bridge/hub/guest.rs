@@ -1,7 +1,7 @@
 //! The hub's side towards clients that come by direct calls: whose messages are handed in one by one, and taken by a
 //! [`Sink`].
 
-use super::callers::Flow;
+use super::callers::{Flow, Read};
 use super::*;
 use crate::bridge::Sink;
 
@@ -58,9 +58,9 @@ impl Hub {
 
     /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
     /// which run before one that is spawned now.
-    fn guest_line(&self, id: u64, line: &[u8]) -> Flow {
+    fn guest_line(&self, id: u64, line: &[u8], message: &envelope::Message) -> Flow {
         self.0.burst.begin();
-        let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, true));
+        let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, Read::Message(message)));
         if self.0.burst.ends_later() {
             let hub = self.clone();
             spawn_local(async move {
@@ -74,18 +74,21 @@ impl Hub {
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.
     pub(crate) fn marked_tool<T>(&self, name: &[u8], look: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let inner = self.0.inner.borrow();
+        if inner.marked.is_empty() {
+            return look(None);
+        }
         let name: Vec<u8> = drowse_core::json::text(name).collect();
         look(inner.marked.tool(&name))
     }
 }
 
 impl Guest {
-    /// Hands in a message, which must stand on one line. Waits while there is no room for it.
-    pub(crate) async fn offer(&self, line: &[u8]) -> Offered {
+    /// Hands in a message, which must stand on one line, as it was read there. Waits while there is no room for it.
+    pub(crate) async fn offer(&self, line: &[u8], message: &envelope::Message) -> Offered {
         loop {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
-            match self.hub.guest_line(self.id, line) {
+            match self.hub.guest_line(self.id, line, message) {
                 Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,

@@ -37,6 +37,10 @@ impl Marked {
     }
 
     /// A tool with marked parameters, by its name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
     pub(super) fn tool(&self, name: &[u8]) -> Option<&[u8]> {
         self.tools.get(name).map(Vec::as_slice)
     }
