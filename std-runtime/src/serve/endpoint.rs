@@ -282,7 +282,8 @@ impl State {
             |why: Refusal| Refused { why, id: id.map(|id| id.of(&body).to_vec()), body: body.clone() };
         match post.route(&body, &message).map_err(refuse)? {
             Route::Modern => {
-                let called = mirror::tool(&body, &message);
+                // Who is called matters only where tools have headers of their own.
+                let called = self.hub.marks_tools().then(|| mirror::tool(&body, &message)).flatten();
                 let checked = match called {
                     Some(name) => self
                         .hub

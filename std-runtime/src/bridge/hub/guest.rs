@@ -71,12 +71,14 @@ impl Hub {
         flow
     }
 
+    /// Whether arguments of any tool go into headers.
+    pub(crate) fn marks_tools(&self) -> bool {
+        !self.0.inner.borrow().marked.is_empty()
+    }
+
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.
     pub(crate) fn marked_tool<T>(&self, name: &[u8], look: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let inner = self.0.inner.borrow();
-        if inner.marked.is_empty() {
-            return look(None);
-        }
         let name: Vec<u8> = drowse_core::json::text(name).collect();
         look(inner.marked.tool(&name))
     }
