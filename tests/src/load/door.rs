@@ -164,11 +164,11 @@ impl Connection {
 fn length(head: &[u8]) -> usize {
     const NAME: &[u8] = b"content-length:";
     let lines = head.split(|byte| *byte == b'\n');
-    let value = lines.filter_map(|line| {
+    let mut value = lines.filter_map(|line| {
         let (name, value) = line.split_at_checked(NAME.len())?;
         name.eq_ignore_ascii_case(NAME).then(|| value.trim_ascii())
     });
-    let digits = value.last().unwrap_or_default().iter();
+    let digits = value.next().unwrap_or_default().iter();
     digits.fold(0, |length, digit| length * 10 + usize::from(digit & 15))
 }
 
