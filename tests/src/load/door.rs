@@ -208,7 +208,7 @@ mod tests {
         let bodies = [b"one", b"two", b"six"].map(|body| (0, body.to_vec()));
         assert_eq!(seen, bodies);
         client.shutdown(std::net::Shutdown::Write).unwrap();
-        door.turn(&mut [], |..| Reply::Nothing).unwrap();
+        door.turn(&mut [], |_, _, _| Reply::Nothing).unwrap();
         assert!(door.connections.is_empty());
         let mut said = String::new();
         client.read_to_string(&mut said).unwrap();
