@@ -421,14 +421,32 @@ impl Front {
         self.handle(frame, default, true)
     }
 
+    /// The same for a line that was read before as `message`, of a connection without a hello.
+    pub fn handle_message(&mut self, frame: &[u8], message: &Message, default: Allowance) -> Inbound {
+        self.handle_read(frame, Ok(*message), default, true)
+    }
+
     /// Reads an item of a batch.
     pub fn handle_item(&mut self, item: &[u8], default: Allowance) -> Inbound {
         self.handle(item, default, false)
     }
 
     fn handle(&mut self, frame: &[u8], default: Allowance, whole: bool) -> Inbound {
+        if !self.is_open() {
+            return Inbound::Ignore;
+        }
+        self.handle_read(frame, envelope::read(frame), default, whole)
+    }
+
+    fn handle_read(
+        &mut self,
+        frame: &[u8],
+        read: Result<Message, envelope::EnvelopeError>,
+        default: Allowance,
+        whole: bool,
+    ) -> Inbound {
         let State::Open { opened, .. } = &mut self.state else { return Inbound::Ignore };
-        let inbound = match envelope::read(frame) {
+        let inbound = match read {
             Ok(message) => opened.read(frame, &message, self.asker, default, whole),
             Err(error) if error.is_response && error.id.is_some() => Inbound::Ignore,
             Err(error) => Inbound::Reject { id: error.id, rejection: Rejection::Malformed(error) },

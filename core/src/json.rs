@@ -16,7 +16,7 @@ mod scanner;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use scanner::{Failed, Scanner, Step, ends, first, is_space};
+pub(crate) use scanner::{Failed, Scanner, Step, ends, first, is_space, stops};
 
 /// How many arrays and objects may be open at once.
 pub const MAX_DEPTH: usize = 1024;
@@ -145,6 +145,21 @@ pub fn member(bytes: &[u8], object: Span, name: &str) -> Option<Span> {
     members(bytes, object).find(|member| str_eq(member.key.of(bytes), name)).map(|member| member.value)
 }
 
+/// The same, unless a member called `or` comes before it, the value of which is not looked at.
+pub(crate) fn member_unless(bytes: &[u8], object: Span, name: &str, or: &str) -> Option<Span> {
+    let mut members = members(bytes, object);
+    loop {
+        let key = members.walk.peek_key(Scanner::first_member, Scanner::next_member)?;
+        if str_eq(key.of(bytes), or) {
+            return None;
+        }
+        let member = members.next()?;
+        if str_eq(member.key.of(bytes), name) {
+            return Some(member.value);
+        }
+    }
+}
+
 /// Iterator over the elements of an array, see [`elements`].
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
@@ -197,6 +212,20 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The key of what comes next, which stays next.
+    fn peek_key(&self, first: Advance<'a>, next: Advance<'a>) -> Option<Span> {
+        let mut scanner = self.scanner.clone();
+        let step = match self.stage {
+            Stage::First => first(&mut scanner, self.at),
+            Stage::Next => next(&mut scanner, self.at),
+            Stage::Done => return None,
+        };
+        match step {
+            Ok(Step::Item { key, .. }) => Some(key),
+            _ => None,
+        }
+    }
+
     fn advance(&mut self, first: Advance<'a>, next: Advance<'a>) -> Option<(Span, Span)> {
         let step = match self.stage {
             Stage::First => first(&mut self.scanner, self.at),
@@ -219,9 +248,10 @@ pub fn str_eq(raw: &[u8], text: &str) -> bool {
     // What is escaped is longer than what it stands for, and hardly anything is.
     match inner.len().cmp(&text.len()) {
         Ordering::Less => return false,
-        Ordering::Equal => return inner == text.as_bytes() && inner.iter().all(|&byte| is_plain(byte)),
-        Ordering::Greater if inner.contains(&b'\\') => {}
-        Ordering::Greater => return false,
+        Ordering::Equal => return inner == text.as_bytes() && are_plain(inner),
+        // Where they first differ an escape begins, or they are not the same.
+        Ordering::Greater if inner.get(alike(inner, text.as_bytes())) != Some(&b'\\') => return false,
+        Ordering::Greater => {}
     }
     let mut rest = text.as_bytes();
     let mut units = Units { inner };
@@ -374,6 +404,23 @@ pub fn is_integer(raw: &[u8]) -> bool {
 /// Whether a byte of a string stands for itself.
 const fn is_plain(byte: u8) -> bool {
     byte >= b' ' && byte != b'"' && byte != b'\\'
+}
+
+/// Whether all of them do.
+fn are_plain(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let plain = |bytes: &[u8]| bytes.iter().all(|&byte| is_plain(byte));
+    words.iter().all(|word| stops(u64::from_le_bytes(*word)) == 0 || plain(word)) && plain(rest)
+}
+
+/// How many bytes both begin with, up to a backslash. Names often differ in their ends only.
+fn alike(one: &[u8], other: &[u8]) -> usize {
+    let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    let words = words.take_while(|(one, other)| one == other && ends(u64::from_le_bytes(**one)) == 0);
+    let start = words.count().saturating_mul(8);
+    let rest = |bytes| <[u8]>::get(bytes, start..).unwrap_or_default().iter();
+    let bytes = rest(one).zip(rest(other)).take_while(|(one, other)| one == other && **one != b'\\');
+    start.saturating_add(bytes.count())
 }
 
 fn between_quotes(raw: &[u8]) -> Option<&[u8]> {

@@ -208,6 +208,21 @@ impl RequestParts {
     pub fn meta(&self, frame: &[u8], name: &str) -> Option<Span> {
         self.meta.and_then(|meta| json::member(frame, meta, name))
     }
+
+    /// The values of several members of `_meta`, which is walked once.
+    pub(crate) fn metas<const N: usize>(&self, frame: &[u8], names: [&str; N]) -> [Option<Span>; N] {
+        let mut found = [None; N];
+        let Some(meta) = self.meta else { return found };
+        for member in json::members(frame, meta) {
+            let key = member.key.of(frame);
+            let place = found.iter_mut().zip(names).find(|(_, name)| json::str_eq(key, name));
+            if let Some((place, _)) = place {
+                // The first of that name, as with one alone.
+                place.get_or_insert(member.value);
+            }
+        }
+        found
+    }
 }
 
 /// Rewrites a client's request for the server: our wire id, our progress token, and in `_meta` what the server's era

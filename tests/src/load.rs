@@ -10,6 +10,7 @@
 pub mod bench;
 pub mod calls;
 pub mod client;
+pub mod door;
 pub mod http;
 pub mod lines;
 pub mod measure;
@@ -31,7 +32,8 @@ drowse-load: what a proxy costs, and whether it loses anything
 
   drowse-load bench [options] [--proxy NAME=COMMAND]... [--front NAME=URL=COMMAND]...
       Takes turns with: `direct` (no proxy), `relay` (a hop that only rewrites ids), and each COMMAND, to which the
-      words of the fixture server are added. A --front is spoken to at URL, which COMMAND serves.
+      words of the fixture server are added. A --front is spoken to at URL, which COMMAND serves; its floors are
+      `direct-http` (the fixture server over HTTP) and `relay-http` (the same hop from HTTP to standard streams).
         drowse-load bench --proxy 'drowse=drowse dev --'
         drowse-load bench --front 'drowse=http://127.0.0.1:9940/mcp=drowse dev --http 9940 --'
       --rounds N          how often each takes its turn (5)
@@ -39,7 +41,7 @@ drowse-load: what a proxy costs, and whether it loses anything
       --server-era E      of the server: legacy, modern or both; default that of the client
       --phase A:B:C[:S]   A calls at once of B bytes each, C in all; S: `client` or `server` stops reading now and then.
                           Repeatable; default 1:100:3000 64:100:40000 16:100000:600
-      --no-floors         without `direct` and `relay`
+      --no-floors         without those
       --memory            and what each keeps: idle, many of them, after 100,000 calls, at and after 10 MiB
       --json              one document instead of a table
       Fails if an answer was lost, came twice or belonged to another call. Build it with --release.
@@ -48,11 +50,12 @@ drowse-load: what a proxy costs, and whether it loses anything
       The fixture server on its standard streams, or at http://127.0.0.1:PORT/mcp. Tools: echo (text), big (size),
       stall (ms).
 
-  drowse-load relay COMMAND...
-      The hop.
+  drowse-load relay [--http PORT] COMMAND...
+      The hop, from its standard streams or from http://127.0.0.1:PORT/mcp.
 
 What the columns mean: `start` is from the proxy's start to the answer to its first tools/list; p50 and p99 are of single
-calls; `cpu` is the processor time of the proxy for each call, its server not counted. On a machine that does other things
+calls, and `added` what the p50 is above that of `direct`, or of `direct-http`, in the same rounds; `cpu` is the processor
+time of the proxy for each call, its server not counted. On a machine that does other things
 too, trust the ratio to the relay and `cpu` before the rest.
 ";
 
@@ -66,7 +69,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
             if report.is_clean() { Ok(()) } else { Err("an answer was not what it should be".to_owned()) }
         }),
         Some("server") => serve(&words[1..]),
-        Some("relay") => relay::run(&words[1..]).map_err(|error| error.to_string()),
+        Some("relay") => hop(&words[1..]),
         Some("--help" | "-h" | "help") => {
             print!("{HELP}");
             Ok(())
@@ -96,10 +99,21 @@ fn serve(words: &[String]) -> Result<(), String> {
     let served = match port {
         None => server::stdio(eras),
         Some(port) => {
-            TcpListener::bind(("127.0.0.1", port)).and_then(|listener| server::http(eras, &listener))
+            TcpListener::bind(("127.0.0.1", port)).and_then(|listener| server::http(eras, listener))
         }
     };
     served.map_err(|error| error.to_string())
+}
+
+fn hop(words: &[String]) -> Result<(), String> {
+    let done = match words {
+        [option, port, command @ ..] if option == "--http" => {
+            let port = port.parse::<u16>().map_err(|_| "a port is a number")?;
+            TcpListener::bind(("127.0.0.1", port)).and_then(|listener| relay::http(listener, command))
+        }
+        _ => relay::run(words),
+    };
+    done.map_err(|error| error.to_string())
 }
 
 fn plan(words: &[String]) -> Result<(Plan, bool), String> {
@@ -152,10 +166,15 @@ fn plan(words: &[String]) -> Result<(Plan, bool), String> {
             .collect();
     }
     if floors {
-        let program = bench::this_program().map_err(|error| error.to_string())?;
-        plan.contenders.insert(0, Contender { name: "direct".to_owned(), url: None, command: Vec::new() });
-        let relay = vec![program, "relay".to_owned()];
-        plan.contenders.insert(1, Contender { name: "relay".to_owned(), url: None, command: relay });
+        let (fronts, proxies): (Vec<_>, Vec<_>) = plan.contenders.iter().partition(|one| one.url.is_some());
+        let mut floors = Vec::new();
+        if !proxies.is_empty() || fronts.is_empty() {
+            floors.extend(bench::floors().map_err(|error| error.to_string())?);
+        }
+        if !fronts.is_empty() {
+            floors.extend(bench::http_floors().map_err(|error| error.to_string())?);
+        }
+        plan.contenders.splice(0..0, floors);
     }
     Ok((plan, json))
 }

@@ -43,13 +43,22 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
         // Its client learns which versions there are (basic/versioning).
         return reject(Rejection::UnsupportedVersion(version));
     }
-    let Some(version) = parts.meta(frame, message::META_PROTOCOL_VERSION) else {
+    let [version, capabilities, timeout, token] = parts.metas(
+        frame,
+        [
+            message::META_PROTOCOL_VERSION,
+            message::META_CLIENT_CAPABILITIES,
+            message::META_TIMEOUT,
+            message::META_PROGRESS_TOKEN,
+        ],
+    );
+    let Some(version) = version else {
         return reject(Rejection::MissingMeta(message::META_PROTOCOL_VERSION));
     };
     if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
         return reject(Rejection::UnsupportedVersion(version));
     }
-    if parts.meta(frame, message::META_CLIENT_CAPABILITIES).is_none() {
+    if capabilities.is_none() {
         return reject(Rejection::MissingMeta(message::META_CLIENT_CAPABILITIES));
     }
     let rule = |uris| activity::rule(method, asker, uris);
@@ -78,8 +87,7 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
         },
         // What the table says starts a server is what is carried to it.
         _ if is_carried(method) => {
-            let allowance = parts
-                .meta(frame, message::META_TIMEOUT)
+            let allowance = timeout
                 .and_then(|span| json::as_u64(span.of(frame)))
                 .filter(|millis| *millis > 0)
                 .map(|millis| {
@@ -87,7 +95,6 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
                     let quiet = Duration::from_millis(millis);
                     Allowance { quiet, total: default.total.max(quiet) }
                 });
-            let token = parts.meta(frame, message::META_PROGRESS_TOKEN);
             super::for_server(rule(false), Operation { method, allowance }, parts, token)
                 .unwrap_or_else(|| reject(Rejection::UnknownMethod))
         }

@@ -60,7 +60,13 @@ proptest! {
         for line in &lines {
             let bytes = line.as_bytes();
             let before = front.read_count();
+            let mut other = front;
             let inbound = front.handle_frame(bytes, DEFAULT);
+            // Whoever has read it before hears the same.
+            if let Ok(message) = envelope::read(bytes) {
+                prop_assert_eq!(other.handle_message(bytes, &message, DEFAULT), inbound);
+                prop_assert_eq!((other.read_count(), other.legacy()), (front.read_count(), front.legacy()));
+            }
             prop_assert!(front.read_count() - before <= 1);
             initialized += u32::from(inbound == Inbound::Initialized);
             let of = match inbound {

@@ -500,7 +500,7 @@ pub(crate) const fn ends(word: u64) -> u64 {
 /// The high bit of each byte of a string that does not just stand for itself: quotes, backslashes, control characters,
 /// bytes past ASCII. As exact as [`ends`].
 #[inline]
-const fn stops(word: u64) -> u64 {
+pub(crate) const fn stops(word: u64) -> u64 {
     zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES) | word.wrapping_sub(SPACES) & HIGHS | word & HIGHS
 }
 

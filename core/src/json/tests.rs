@@ -1,8 +1,12 @@
 #![expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 
+use std::borrow::ToOwned;
 use std::format;
+use std::string::{String, ToString};
 use std::vec;
 use std::vec::Vec;
+
+use proptest::prelude::*;
 
 use super::JsonErrorKind::{
     ByteOrderMark, ControlCharacter, Empty, ExpectedColon, ExpectedCommaOrEnd, ExpectedKey, ExpectedValue,
@@ -195,6 +199,19 @@ fn compares_strings_after_unescaping() {
     assert!(!str_eq(br#""a\b""#, r"a\b"));
     assert!(!str_eq(b"\"a\nb\"", "a\nb"));
     assert!(!str_eq(b"\"ab\"", "a"));
+    // An escape within what is the same so far, and one behind what is not.
+    assert!(str_eq(br#""\u005cu00""#, r"\u00"));
+    assert!(str_eq(br#""\\\\x""#, r"\\x"));
+    assert!(str_eq(br#""abc\u0064""#, "abcd"));
+    assert!(!str_eq(br#""abX\u0064""#, "abcd"));
+    assert!(!str_eq(br#""abcd\u0065""#, "abcd"));
+    // The same in the second word, where escapes are looked for in words.
+    assert!(str_eq(br#""12345678abc\u0064""#, "12345678abcd"));
+    assert!(str_eq(br#""1234567\u005cu00""#, r"1234567\u00"));
+    assert!(str_eq(br#""1234\u0035678abc""#, "12345678abc"));
+    assert!(!str_eq(br#""12345678aXc\u0064""#, "12345678abcd"));
+    assert!(!str_eq(b"\"12345\t78\"", "12345\t78"));
+    assert!(str_eq("\"1234é678é\"".as_bytes(), "1234é678é"));
     assert!(!str_eq(b"\"a\"", "ab"));
     for garbage in [&b""[..], b"\"", b"a", b"\"a", b"a\"", b"\"\\\"", b"\"\\ud800\"", b"\"\\x\"", b"\"a\"a\""]
     {
@@ -313,5 +330,28 @@ fn escapes_may_stand_anywhere_in_a_word() {
                 assert_eq!(scan(wrong.as_bytes()).err(), (after > 0).then_some(error), "{wrong:?}");
             }
         }
+    }
+}
+
+proptest! {
+    /// Whatever is escaped and wherever they differ.
+    #[test]
+    fn strings_are_equal_if_what_they_stand_for_is(
+        chars in prop::collection::vec((prop::sample::select(vec!['a', 'b', 'u', '0', '\\', 'é']), any::<bool>()), 0..24),
+        at in 0..24_usize,
+        other in prop::sample::select(vec!['a', 'u', '\\', 'é']),
+    ) {
+        let raw: String = chars.iter().map(|(char, escaped)| match char {
+            '\\' if !escaped => r"\\".to_owned(),
+            char if *escaped => format!("\\u{:04x}", u32::from(*char)),
+            char => char.to_string(),
+        }).collect();
+        let raw = format!("\"{raw}\"");
+        let text: String = chars.iter().map(|(char, _)| *char).collect();
+        prop_assert!(str_eq(raw.as_bytes(), &text), "{raw} {text}");
+        let changed: String = text.chars().enumerate().map(|(place, char)| if place == at { other } else { char }).collect();
+        prop_assert_eq!(str_eq(raw.as_bytes(), &changed), text == changed, "{} {}", raw, changed);
+        let longer = format!("{text}{other}");
+        prop_assert!(!str_eq(raw.as_bytes(), &longer), "{raw} {longer}");
     }
 }

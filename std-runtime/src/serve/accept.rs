@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
+use super::alarm::Heads;
 use super::endpoint::{CameAt, State, router, too_many};
 use super::io::{Local, Watched};
 use super::turns::Turns;
@@ -145,7 +146,7 @@ impl Door {
             self.drive(connection, http2::Connection::graceful_shutdown, over).await;
         } else {
             let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
+                .timer(Heads::new())
                 .header_read_timeout(limits.head)
                 .max_headers(HEADERS)
                 .max_buf_size(HEAD)

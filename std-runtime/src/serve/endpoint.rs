@@ -27,6 +27,7 @@ use drowse_core::time::Instant;
 use send_wrapper::SendWrapper;
 use tokio::sync::Notify;
 
+use super::alarm::Alarms;
 use super::body::events;
 use super::lane::on_one_line;
 use super::once::{Once, OnceSource};
@@ -57,6 +58,10 @@ pub(super) struct State {
     sessions: RefCell<Vec<Option<Rc<Session>>>>,
     /// A session began.
     began: Notify,
+    /// For bodies, and for answers that may yet become streams.
+    body_times: Rc<Alarms>,
+    patience: Rc<Alarms>,
+    legacy_patience: Rc<Alarms>,
     this: Weak<Self>,
 }
 
@@ -129,6 +134,9 @@ impl State {
             bodies: Cell::new(Bodies::new(bodies)),
             sessions: RefCell::new(vec![None; sessions]),
             began: Notify::new(),
+            body_times: Alarms::new(),
+            patience: Alarms::new(),
+            legacy_patience: Alarms::new(),
             this: this.clone(),
         })
     }
@@ -322,10 +330,8 @@ impl State {
             }
             Ok(first.unwrap_or_else(|| more.into()))
         };
-        match tokio::time::timeout(self.options.limits.body_time, read).await {
-            Ok(body) => Ok((body?, room)),
-            Err(_) => Err(Refusal::Limit(Limit::BodyTime)),
-        }
+        let read = self.body_times.within(self.options.limits.body_time, read).await;
+        Ok((read.unwrap_or(Err(Refusal::Limit(Limit::BodyTime)))?, room))
     }
 
     async fn post(&self, post: &Post<'_>, view: &View<'_>, body: Bytes) -> Result<Response, Refused> {
@@ -349,7 +355,8 @@ impl State {
         let refused = |why: Refusal| Refused { why, id: asked, body: Bytes::new() };
         match route {
             Route::Modern => {
-                let called = mirror::tool(&body, &message);
+                // Who is called matters only where tools have headers of their own.
+                let called = self.hub.marks_tools().then(|| mirror::tool(&body, &message)).flatten();
                 let checked = match called {
                     Some(name) => self
                         .hub
@@ -360,7 +367,7 @@ impl State {
                 if id.is_none() {
                     return Ok(empty(StatusCode::ACCEPTED));
                 }
-                self.modern(post.accepts, body).await.map_err(refused)
+                self.modern(post.accepts, body, &message).await.map_err(refused)
             }
             Route::Begin => self.begin(body, &message).await.map_err(refused),
             Route::Session(session) => {
@@ -370,18 +377,18 @@ impl State {
         }
     }
 
-    async fn modern(&self, accepts: Accepts, body: Bytes) -> Result<Response, Refusal> {
+    async fn modern(&self, accepts: Accepts, body: Bytes, message: &Message) -> Result<Response, Refusal> {
         let once = Once::new(self.options.limits.unread, accepts == Accepts::Json);
         let front = Front::modern(self.options.asker);
         let guest =
             self.hub.welcome(Rc::clone(&once) as _, front, Some(PRINCIPAL)).ok_or(Refusal::Closing)?;
-        if guest.offer(body).await == Offered::Closed {
+        if guest.offer(body, message).await == Offered::Closed {
             return Err(Refusal::Closing);
         }
         let ready = poll_fn(|context| once.lane().borrow_mut().poll_ready(context));
         match accepts {
             Accepts::Json => ready.await,
-            _ => drop(tokio::time::timeout(self.options.pace.patience, ready).await),
+            _ => drop(self.patience.within(self.options.pace.patience, ready).await),
         }
         let mut lane = once.lane().borrow_mut();
         if lane.is_single() && accepts != Accepts::Stream {
@@ -428,7 +435,7 @@ impl State {
         let Some(guest) = session.guest() else { return Err(Refusal::Closing) };
         let ids = http::requests(&body, message).map(|id| id.of(&body).to_vec()).collect();
         let stream = session.open(ids, self.permit(session.key)?)?;
-        if guest.offer(body).await == Offered::Closed {
+        if guest.offer(body, message).await == Offered::Closed {
             return Err(Refusal::Closing);
         }
         // The front answers at once.
@@ -460,18 +467,18 @@ impl State {
         http::fits(guest.legacy_revision(), message)?;
         let ids: Vec<Vec<u8>> = http::requests(&body, message).map(|id| id.of(&body).to_vec()).collect();
         if ids.is_empty() {
-            return match guest.offer(body).await {
+            return match guest.offer(body, message).await {
                 Offered::Taken => Ok(empty(StatusCode::ACCEPTED)),
                 Offered::Closed => Err(Refusal::UnknownSession),
             };
         }
         let stream = Waiting { session, stream: session.open(ids, self.permit(session.key)?)?, put: false };
-        let stream = stream.put(&guest, body).await?;
+        let stream = stream.put(&guest, body, message).await?;
         let ready = poll_fn(|context| stream.stream.lane().borrow_mut().poll_ready(context));
         let streams = matches!(accepts, Accepts::Stream | Accepts::StreamFirst);
         let patience = if streams { Duration::ZERO } else { self.options.pace.legacy_patience };
-        let ready = tokio::time::timeout(patience, ready).await;
-        if accepts == Accepts::Json && ready.is_err() {
+        let ready = self.legacy_patience.within(patience, ready).await;
+        if accepts == Accepts::Json && ready.is_none() {
             poll_fn(|context| {
                 let mut lane = stream.stream.lane().borrow_mut();
                 if lane.is_over() {
@@ -510,8 +517,8 @@ struct Waiting<'s> {
 }
 
 impl Waiting<'_> {
-    async fn put(mut self, guest: &Guest, body: Bytes) -> Result<Self, Refusal> {
-        let offered = guest.offer(body).await;
+    async fn put(mut self, guest: &Guest, body: Bytes, message: &Message) -> Result<Self, Refusal> {
+        let offered = guest.offer(body, message).await;
         self.put = true;
         match offered {
             Offered::Taken => Ok(self),

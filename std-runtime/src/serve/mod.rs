@@ -4,6 +4,7 @@
 //! send it, and what there may be of everything, is the core's ([`drowse_core::front::http`]).
 
 mod accept;
+mod alarm;
 mod body;
 mod endpoint;
 mod io;

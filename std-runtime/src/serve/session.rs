@@ -35,8 +35,8 @@ pub(super) struct Session {
 
 struct Inner {
     revision: Option<Revision>,
-    /// Of requests that are not answered.
-    streams: Vec<Rc<Stream>>,
+    /// Of requests that are not answered, each with the marks of its ids in turn.
+    streams: Vec<(u64, Rc<Stream>)>,
     /// Those that were answered before their clients came again; the oldest first.
     awaited: VecDeque<Rc<Stream>>,
     /// Of what belongs to no request.
@@ -167,7 +167,7 @@ impl Session {
     /// A stream for the answers to these requests.
     pub(super) fn open(&self, ids: Vec<Vec<u8>>, permit: Permit) -> Result<Rc<Stream>, Refusal> {
         let mut inner = self.inner.borrow_mut();
-        if inner.streams.iter().any(|stream| stream.ids.iter().any(|id| ids.contains(id))) {
+        if ids.iter().any(|id| inner.stream_of(id).is_some()) {
             return Err(Refusal::IdInUse);
         }
         let number = inner.next;
@@ -184,7 +184,7 @@ impl Session {
             away: Cell::new(false),
             permit: RefCell::new(Some(permit)),
         });
-        inner.streams.push(Rc::clone(&stream));
+        inner.streams.extend(stream.ids.iter().map(|id| (mark(id), Rc::clone(&stream))));
         Ok(stream)
     }
 
@@ -242,7 +242,9 @@ impl Session {
             .map(|after| after.filter_map(|(at, _)| inner.kept.get(at).cloned()).collect::<Vec<Event>>());
         let found = match last.stream {
             STANDING => Some(Rc::clone(&inner.standing)),
-            number => inner.streams.iter().find(|stream| stream.number == number).cloned(),
+            number => {
+                inner.streams.iter().map(|(_, stream)| stream).find(|stream| stream.number == number).cloned()
+            }
         };
         drop(inner);
         let stream = match (found.or(awaited), missed) {
@@ -289,8 +291,13 @@ impl Session {
 
     /// Requests that were never put.
     pub(super) fn forget(&self, stream: &Rc<Stream>) {
-        self.inner.borrow_mut().streams.retain(|one| !Rc::ptr_eq(one, stream));
+        self.inner.borrow_mut().close(stream);
     }
+}
+
+/// Tells nearly all ids apart, and costs nothing: their ends.
+fn mark(id: &[u8]) -> u64 {
+    id.iter().rev().take(8).fold(0, |mark, byte| mark << 8 | u64::from(*byte))
 }
 
 impl Inner {
@@ -323,7 +330,15 @@ impl Inner {
     }
 
     fn stream_of(&self, id: &[u8]) -> Option<Rc<Stream>> {
-        self.streams.iter().find(|stream| stream.ids.iter().any(|one| one == id)).cloned()
+        let wanted = mark(id);
+        let found =
+            |(mark, stream): &&(u64, Rc<Stream>)| *mark == wanted && stream.ids.iter().any(|one| one == id);
+        self.streams.iter().find(found).map(|(_, stream)| Rc::clone(stream))
+    }
+
+    /// All that it was opened for is answered, or will not be.
+    fn close(&mut self, stream: &Rc<Stream>) {
+        self.streams.retain(|(_, one)| !Rc::ptr_eq(one, stream));
     }
 }
 
@@ -371,7 +386,7 @@ impl Sink for Session {
         }
         if answers {
             stream.lane.borrow_mut().end();
-            inner.streams.retain(|one| !Rc::ptr_eq(one, &stream));
+            inner.close(&stream);
             if stream.away.get() {
                 inner.await_client(stream, self.unread);
             }
@@ -383,14 +398,17 @@ impl Sink for Session {
         let mut inner = self.inner.borrow_mut();
         if let Some(stream) = inner.stream_of(id) {
             stream.lane.borrow_mut().end();
-            inner.streams.retain(|one| !Rc::ptr_eq(one, &stream));
+            inner.close(&stream);
         }
     }
 
     fn backlog(&self) -> usize {
         let inner = self.inner.borrow();
-        let streams = inner.streams.iter().chain([&inner.standing]);
-        streams.map(|stream| stream.lane.borrow().bytes()).sum()
+        let mut last = Rc::as_ptr(&inner.standing);
+        let streams = inner.streams.iter().map(|(_, stream)| stream);
+        // That of a batch is there once for each of its ids, one behind the other.
+        let streams = streams.filter(|one| std::mem::replace(&mut last, Rc::as_ptr(one)) != Rc::as_ptr(one));
+        streams.chain([&inner.standing]).map(|stream| stream.lane.borrow().bytes()).sum()
     }
 
     fn is_broken(&self) -> bool {
@@ -400,7 +418,8 @@ impl Sink for Session {
     fn close(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.closed = true;
-        for stream in std::mem::take(&mut inner.streams).iter().chain([&inner.standing]) {
+        let streams = std::mem::take(&mut inner.streams);
+        for stream in streams.iter().map(|(_, stream)| stream).chain([&inner.standing]) {
             stream.lane.borrow_mut().end();
         }
     }

@@ -1,6 +1,7 @@
 //! Rounds in which contenders take turns, and the medians of what was measured.
 
 use std::io;
+use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const MANY: usize = 20;
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Something that is measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Contender {
     /// Its name in the report.
     pub name: String,
@@ -25,6 +26,8 @@ pub struct Contender {
     pub url: Option<String>,
     /// Its words, to which those of the server are added.
     pub command: Vec<String>,
+    /// Words of the server behind the usual ones.
+    pub more: Vec<String>,
 }
 
 impl Contender {
@@ -32,8 +35,53 @@ impl Contender {
     #[must_use]
     pub fn new(name: &str, url: Option<&str>, command: &str) -> Self {
         let command = command.split_whitespace().map(str::to_owned).collect();
-        Self { name: name.to_owned(), url: url.map(str::to_owned), command }
+        Self { name: name.to_owned(), url: url.map(str::to_owned), command, more: Vec::new() }
     }
+}
+
+/// The names of what has no proxy, over standard streams and over HTTP.
+const DIRECT: [&str; 2] = ["direct", "direct-http"];
+
+/// What a proxy between standard streams is compared with.
+///
+/// # Errors
+/// As [`this_program`].
+pub fn floors() -> io::Result<[Contender; 2]> {
+    let relay = Contender { command: vec![this_program()?, "relay".to_owned()], ..Contender::default() };
+    Ok([
+        Contender { name: DIRECT[0].to_owned(), ..Contender::default() },
+        Contender { name: "relay".to_owned(), ..relay },
+    ])
+}
+
+/// What a front over HTTP is compared with. Their ports are free now.
+///
+/// # Errors
+/// As [`this_program`], or if there are no free ports.
+pub fn http_floors() -> io::Result<[Contender; 2]> {
+    http_floors_of(&this_program()?)
+}
+
+/// The same of that program.
+///
+/// # Errors
+/// If there are no free ports.
+pub fn http_floors_of(program: &str) -> io::Result<[Contender; 2]> {
+    let ports = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    let [direct, relay] = ports.map(|port| port.local_addr().map(|address| address.port().to_string()));
+    let (direct, relay) = (direct?, relay?);
+    let url = |port: &str| Some(format!("http://127.0.0.1:{port}/mcp"));
+    let http = |port: &str| ["--http".to_owned(), port.to_owned()];
+    let hop = [program.to_owned(), "relay".to_owned()].into_iter().chain(http(&relay)).collect();
+    Ok([
+        Contender {
+            name: DIRECT[1].to_owned(),
+            url: url(&direct),
+            more: http(&direct).to_vec(),
+            ..Contender::default()
+        },
+        Contender { name: "relay-http".to_owned(), url: url(&relay), command: hop, ..Contender::default() },
+    ])
 }
 
 /// What is measured.
@@ -64,6 +112,8 @@ impl Default for Plan {
 #[derive(Debug, Clone)]
 pub struct Row {
     contender: String,
+    /// It is spoken to over HTTP.
+    http: bool,
     phase: String,
     p50: Vec<f64>,
     p99: Vec<f64>,
@@ -123,6 +173,7 @@ pub fn run_with(plan: &Plan, server: &[String], tell: impl Fn(&str)) -> io::Resu
         for phase in &plan.phases {
             report.rows.push(Row {
                 contender: contender.name.clone(),
+                http: contender.url.is_some(),
                 phase: phase.to_string(),
                 p50: Vec::new(),
                 p99: Vec::new(),
@@ -137,7 +188,8 @@ pub fn run_with(plan: &Plan, server: &[String], tell: impl Fn(&str)) -> io::Resu
     for round in 0..plan.rounds {
         for (at, contender) in plan.contenders.iter().enumerate() {
             tell(&format!("round {} of {}: {}", round + 1, plan.rounds, contender.name));
-            let start = || Peer::start(&contender.command, server, contender.url.as_deref(), plan.era);
+            let server = [server, &contender.more].concat();
+            let start = || Peer::start(&contender.command, &server, contender.url.as_deref(), plan.era);
             let mut peer = start()?;
             report.starts[at].1.push(peer.started.as_secs_f64() * 1000.0);
             // Whatever is only done once is done.
@@ -226,6 +278,13 @@ impl Report {
         self.rows.iter().map(|row| row.calls).sum()
     }
 
+    /// What the median p50 of a row is above that of no proxy, in microseconds.
+    fn added(&self, row: &Row) -> Option<f64> {
+        let name = DIRECT[usize::from(row.http)];
+        let floor = self.rows.iter().find(|floor| floor.contender == name && floor.phase == row.phase)?;
+        (row.contender != name).then_some(median(&row.p50)? - median(&floor.p50)?)
+    }
+
     /// All of it.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -233,9 +292,9 @@ impl Report {
             let [lost, duplicated, mismatched, errors] = row.faults;
             json!({
                 "contender": row.contender, "phase": row.phase, "calls": row.calls,
-                "p50Us": median(&row.p50), "p99Us": median(&row.p99), "perSecond": median(&row.rate),
-                "cpuUs": median(&row.cpu), "lost": lost, "duplicated": duplicated, "mismatched": mismatched,
-                "errors": errors, "example": row.example,
+                "p50Us": median(&row.p50), "addedUs": self.added(row), "p99Us": median(&row.p99),
+                "perSecond": median(&row.rate), "cpuUs": median(&row.cpu), "lost": lost,
+                "duplicated": duplicated, "mismatched": mismatched, "errors": errors, "example": row.example,
             })
         });
         let starts: Vec<Value> = self
@@ -266,16 +325,17 @@ impl Report {
             median(values).map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
         };
         let mut lines = vec![format!(
-            "medians of {} rounds\n\n{:<14} {:<22} {:>9} {:>9} {:>9} {:>8}  lost/twice/wrong/errors",
-            self.rounds, "", "calls", "p50 us", "p99 us", "msg/s", "cpu us"
+            "medians of {} rounds\n\n{:<14} {:<22} {:>9} {:>9} {:>9} {:>9} {:>8}  lost/twice/wrong/errors",
+            self.rounds, "", "calls", "p50 us", "added", "p99 us", "msg/s", "cpu us"
         )];
         for row in &self.rows {
             let [lost, twice, wrong, errors] = row.faults;
             lines.push(format!(
-                "{:<14} {:<22} {:>9} {:>9} {:>9} {:>8}  {lost}/{twice}/{wrong}/{errors}",
+                "{:<14} {:<22} {:>9} {:>9} {:>9} {:>9} {:>8}  {lost}/{twice}/{wrong}/{errors}",
                 row.contender,
                 row.phase,
                 figure(&row.p50, 1),
+                self.added(row).map_or_else(|| "-".to_owned(), |added| format!("{added:+.1}")),
                 figure(&row.p99, 1),
                 figure(&row.rate, 0),
                 figure(&row.cpu, 1),

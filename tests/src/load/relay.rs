@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::door::{Door, Reply};
 use super::lines::{Lines, Output};
 use super::peek::{self, Peek};
 
@@ -116,6 +118,65 @@ pub fn run(words: &[String]) -> io::Result<()> {
         down.output.flush(&output)?;
         if up.over && up.output.is_empty() {
             to_server = None;
+        }
+    }
+    child.wait().map(drop)
+}
+
+/// The same between HTTP and a command.
+///
+/// # Errors
+/// If it cannot be started, or a stream of it breaks.
+pub fn http(listener: TcpListener, words: &[String]) -> io::Result<()> {
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| io::Error::other("relay: to which command?"))?;
+    let mut child =
+        Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let to_server = child.stdin.take().map(OwnedFd::from).ok_or_else(|| io::Error::other("no input"))?;
+    let from_server = child.stdout.take().map(OwnedFd::from).ok_or_else(|| io::Error::other("no output"))?;
+    for stream in [&to_server, &from_server] {
+        rustix::io::ioctl_fionbio(stream, true)?;
+        let _ = rustix::pipe::fcntl_setpipe_size(stream, 1 << 20);
+    }
+    let mut door = Door::new(listener)?;
+    let (mut up, mut down) = (Output::default(), Way::default());
+    // Of which connection a request is, and its id there.
+    let mut ids: HashMap<u64, (u64, Vec<u8>)> = HashMap::new();
+    let mut next = 0_u64;
+    while !down.over {
+        let writes = if up.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let mut streams = [(from_server.as_fd(), PollFlags::IN), (to_server.as_fd(), writes)];
+        door.turn(&mut streams, |connection, body, _| {
+            let out = up.buffer();
+            let reply = match peek::peek(body) {
+                Some(Peek { id: Some(id), method: Some(_), .. }) => {
+                    ids.insert(next, (connection, body[id.clone()].to_vec()));
+                    out.extend_from_slice(&body[..id.start]);
+                    out.extend_from_slice(next.to_string().as_bytes());
+                    out.extend_from_slice(&body[id.end..]);
+                    next += 1;
+                    Reply::Later
+                }
+                _ => {
+                    out.extend_from_slice(body);
+                    Reply::Nothing
+                }
+            };
+            out.push(b'\n');
+            reply
+        })?;
+        up.flush(&to_server)?;
+        if streams[0].1.is_empty() {
+            continue;
+        }
+        down.read(&from_server)?;
+        while let Some(line) = down.lines.next() {
+            let Some(Peek { id: Some(id), method: None, .. }) = peek::peek(line) else { continue };
+            let Some((connection, theirs)) = peek::number(&line[id.clone()]).and_then(|id| ids.remove(&id))
+            else {
+                continue;
+            };
+            door.answer(connection, &[&line[..id.start], &theirs, &line[id.end..]]);
         }
     }
     child.wait().map(drop)

@@ -1,14 +1,14 @@
 //! A server that costs next to nothing: one thread, no runtime, answers made of slices of the requests.
 //!
-//! It speaks the eras that it is told to, on standard streams or on HTTP with a thread for each connection. Its tools are
-//! `echo` (`text`), `big` (`size`) and `stall` (`ms`: for so long it neither reads nor answers).
+//! It speaks the eras that it is told to, on standard streams or on HTTP. Its tools are `echo` (`text`), `big` (`size`) and
+//! `stall` (`ms`: for so long it neither reads nor answers).
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use super::http;
+use super::door::{Door, Reply};
 use super::lines::Lines;
 use super::peek::{self, Peek};
 
@@ -77,39 +77,15 @@ pub fn stdio(eras: Eras) -> io::Result<()> {
 /// Serves HTTP on a listener, forever.
 ///
 /// # Errors
-/// If nobody can be accepted.
-pub fn http(eras: Eras, listener: &TcpListener) -> io::Result<()> {
+/// If nothing can be waited for.
+pub fn http(eras: Eras, listener: TcpListener) -> io::Result<()> {
+    let mut door = Door::new(listener)?;
     loop {
-        let (stream, _) = listener.accept()?;
-        thread::spawn(move || serve(eras, stream));
+        door.turn(&mut [], |_, body, out| match answer(eras, body, out) {
+            true => Reply::Text,
+            false => Reply::Nothing,
+        })?;
     }
-}
-
-fn serve(eras: Eras, mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut input = http::Input::default();
-    let (mut body, mut answers) = (Vec::new(), Vec::new());
-    while let Some(head) = input.head(&mut stream)? {
-        input.body(&mut stream, &head, &mut body)?;
-        answers.clear();
-        if !head.first.starts_with("POST ") {
-            answers.extend_from_slice(b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n");
-        } else {
-            let mut text = Vec::new();
-            if answer(eras, &body, &mut text) {
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-                    text.len()
-                );
-                answers.extend_from_slice(head.as_bytes());
-                answers.append(&mut text);
-            } else {
-                answers.extend_from_slice(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
-            }
-        }
-        stream.write_all(&answers)?;
-    }
-    Ok(())
 }
 
 /// Puts the answer to a message behind `out`. `false`: there is none.

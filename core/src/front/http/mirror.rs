@@ -42,7 +42,7 @@ pub fn check(
             _ => Err(Refusal::Response),
         };
     };
-    let says_version = parts.meta(frame, META_PROTOCOL_VERSION);
+    let [says_version, capabilities] = parts.metas(frame, [META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES]);
     match (post.version, says_version) {
         (Version::Absent, _) => return Err(Refusal::Missing(Header::ProtocolVersion)),
         (_, None) => {}
@@ -65,7 +65,7 @@ pub fn check(
     if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
         return Err(Refusal::UnsupportedVersion(version));
     }
-    if parts.meta(frame, META_CLIENT_CAPABILITIES).is_none() {
+    if capabilities.is_none() {
         return Err(Refusal::MissingMeta(META_CLIENT_CAPABILITIES));
     }
     repeats(headers, Header::Method, frame, Some(parts.method), true)?;

@@ -478,6 +478,9 @@ fn errors_have_their_status() {
         assert_eq!(status(error(code).as_bytes()), expected, "{code}");
     }
     assert_eq!(status(br#"{"jsonrpc":"2.0","id":1,"result":{"error":{"code":-32601}}}"#), 200);
+    assert_eq!(status(br#" {"error":{"message":"x","code":-32601},"jsonrpc":"2.0","id":1}"#), 404);
+    assert_eq!(status(br#"{"\u0065rror":{"code":-32601,"message":"x"},"id":1,"jsonrpc":"2.0"}"#), 404);
+    assert_eq!(status(br#"{"r\u0065sult":{},"jsonrpc":"2.0","id":1}"#), 200);
     assert_eq!(status(b"nonsense"), 200);
 }
 

@@ -19,6 +19,17 @@ pub(super) enum Flow {
     Close,
 }
 
+/// How far what a client sent is read.
+#[derive(Clone, Copy)]
+pub(super) enum Read<'m> {
+    /// It is a line.
+    Line,
+    /// It is an item of one.
+    Item,
+    /// It is a line that was read as this.
+    Message(&'m envelope::Message),
+}
+
 /// Why no further frame of a connection is handed in.
 enum Pause {
     /// There is none.
@@ -276,7 +287,7 @@ impl Hub {
                     return Flow::Next;
                 }
             };
-            hub.client_line(inner, now, id, line, true)
+            hub.client_line(inner, now, id, line, Read::Line)
         })
     }
 
@@ -287,7 +298,7 @@ impl Hub {
         now: Instant,
         id: u64,
         line: Line<'_>,
-        whole: bool,
+        read: Read<'_>,
     ) -> Flow {
         let frame = line.bytes();
         inner.rest.handle_active(now);
@@ -296,9 +307,10 @@ impl Hub {
         if connection.mouth.is_broken() {
             return Flow::Close;
         }
-        let inbound = match whole {
-            true => connection.front.handle_frame(frame, default),
-            false => connection.front.handle_item(frame, default),
+        let inbound = match read {
+            Read::Line => connection.front.handle_frame(frame, default),
+            Read::Item => connection.front.handle_item(frame, default),
+            Read::Message(message) => connection.front.handle_message(frame, message, default),
         };
         match inbound {
             Inbound::Hello { principal } => {

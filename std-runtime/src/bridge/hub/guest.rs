@@ -1,7 +1,7 @@
 //! The hub's side towards clients that come by direct calls: whose messages are handed in one by one, and taken by a
 //! [`Sink`].
 
-use super::callers::Flow;
+use super::callers::{Flow, Read};
 use super::*;
 use crate::bridge::Sink;
 
@@ -58,9 +58,9 @@ impl Hub {
 
     /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
     /// which run before one that is spawned now.
-    fn guest_line(&self, id: u64, line: Line<'_>) -> Flow {
+    fn guest_line(&self, id: u64, line: Line<'_>, message: &envelope::Message) -> Flow {
         self.begin_burst();
-        let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, true));
+        let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, Read::Message(message)));
         if self.0.burst.ends_later() {
             let hub = self.clone();
             spawn_local(async move {
@@ -73,6 +73,11 @@ impl Hub {
         flow
     }
 
+    /// Whether arguments of any tool go into headers.
+    pub(crate) fn marks_tools(&self) -> bool {
+        !self.0.inner.borrow().marked.is_empty()
+    }
+
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.
     pub(crate) fn marked_tool<T>(&self, name: &[u8], look: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let inner = self.0.inner.borrow();
@@ -82,13 +87,13 @@ impl Hub {
 }
 
 impl Guest {
-    /// Hands in a message, which must stand on one line. Waits while there is no room for it. The hub keeps of it what it
-    /// needs.
-    pub(crate) async fn offer(&self, line: Bytes) -> Offered {
+    /// Hands in a message, which must stand on one line, as it was read there. Waits while there is no room for it. The hub
+    /// keeps of it what it needs.
+    pub(crate) async fn offer(&self, line: Bytes, message: &envelope::Message) -> Offered {
         loop {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
-            match self.hub.guest_line(self.id, Line::from(&line)) {
+            match self.hub.guest_line(self.id, Line::from(&line), message) {
                 Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,

@@ -13,7 +13,7 @@ use drowse_core::logging::Level;
 use drowse_core::splice::{LegacyClient, NoAnswer};
 use drowse_core::tally::Ending;
 
-use super::callers::Flow;
+use super::callers::{Flow, Read};
 use super::relay::written;
 use super::*;
 
@@ -218,7 +218,7 @@ impl Hub {
                     }
                 }
             });
-            match self.client_line(inner, now, id, whole.part(item), false) {
+            match self.client_line(inner, now, id, whole.part(item), Read::Item) {
                 Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
                 Flow::Close => return Flow::Close,
                 Flow::Wait => {

@@ -36,6 +36,11 @@ impl Marked {
         self.waiting.len() < before
     }
 
+    /// Whether no tool has marked parameters.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
     /// A tool with marked parameters, by its name.
     pub(super) fn tool(&self, name: &[u8]) -> Option<&[u8]> {
         self.tools.get(name).map(Vec::as_slice)

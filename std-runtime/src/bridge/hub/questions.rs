@@ -76,7 +76,10 @@ impl Questions {
             *next
         };
         match name {
-            Some(name) => *self.principals.entry(name.to_vec()).or_insert_with(new),
+            Some(name) => match self.principals.get(name) {
+                Some(known) => *known,
+                None => *self.principals.entry(name.to_vec()).or_insert_with(new),
+            },
             None => new(),
         }
     }
