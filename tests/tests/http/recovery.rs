@@ -278,9 +278,11 @@ fn a_disconnected_session_falls_asleep_and_wakes() {
     at_once(KINDS, |flags| {
         let mut server = HttpServer::start(flags);
         let home = Home::new();
-        let session = home.connect_http("@s", &["--idle-timeout", "1"], &server);
+        let session = home.connect_http("@s", &[], &server);
         server.stop();
         check(&session.call("tag", &["tag=a"]).fails(3), "network", "no");
+        // Not before: it would be asleep when it is called.
+        let _ = session.run(["set", "idle-timeout", "1"]).ok();
         let asleep = session.wait_until_asleep();
         assert_eq!((asleep.crashes.len(), asleep.message), (0, None), "a sleep and not a crash");
         // To wake it is to reach it.
