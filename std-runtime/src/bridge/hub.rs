@@ -46,7 +46,7 @@ use drowse_core::server::{
     self, Action, Ignored, Operation, Outcome, Refusal, Server, StartError, Transport,
 };
 use drowse_core::span::Span;
-use drowse_core::splice::{self, Piece, Pieces, RequestParts};
+use drowse_core::splice::{self, Origin, Piece, Pieces, RequestParts, Rewrite};
 use drowse_core::tasks::Asked;
 use drowse_core::time::{Duration, Instant};
 use serde_json::json;
