@@ -9,7 +9,8 @@
 //! 4. [`handle_timeout`](Server::handle_timeout); repeat.
 //!
 //! Each input is seen by the link first, then by the negotiation, then by the lifecycle, so that a lost link is known
-//! before the lifecycle decides.
+//! before the lifecycle decides. What the adapter reports of the server is in `reports`, and what it is to do next in
+//! `actions`.
 
 use crate::crash::CrashLog;
 use crate::era::{Era, Pin, Revision};
