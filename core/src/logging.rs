@@ -2,7 +2,7 @@
 //!
 //! A legacy server is told a level for all that it does (`logging/setLevel`), a modern one with every request
 //! (`_meta["io.modelcontextprotocol/logLevel"]`). [`crate::server::Server`] keeps the level of the session and tells each
-//! legacy server that is started; [`crate::splice::request_with`] writes it into requests.
+//! legacy server that is started; [`crate::splice::request`] writes it into requests.
 
 use crate::json;
 use crate::message::META_LOG_LEVEL;

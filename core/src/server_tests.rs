@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use self::harness::{Behaviour, Did, Disk, Fate, World};
 use super::*;
+use crate::lifecycle::Exit;
 use crate::link::Ran;
+use crate::method::Method;
 
 #[allow(dead_code, reason = "the integration tests use the rest of it")]
 #[path = "../tests/harness/mod.rs"]

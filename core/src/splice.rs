@@ -225,88 +225,53 @@ impl RequestParts {
     }
 }
 
-/// Rewrites a client's request for the server: our wire id, our progress token, and in `_meta` what the server's era
-/// knows.
-///
-/// A legacy server gets no per-request protocol fields: a dual-era one would take them for a modern request.
-///
-/// # Errors
-/// If `_meta` mixes known and unknown keys so much that the message falls into too many pieces.
-pub fn request(
-    frame: &[u8],
-    parts: &RequestParts,
-    wire: u64,
-    progress: bool,
-    revision: Revision,
-) -> Result<Pieces, TooManyPieces> {
-    request_with(frame, parts, wire, progress, revision, None)
+/// How a client's request is rewritten for the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rewrite<'c> {
+    /// Its id there, one of ours.
+    pub wire: u64,
+    /// Its id is its progress token, too.
+    pub progress: bool,
+    /// What the server speaks.
+    pub revision: Revision,
+    /// How much of its log a modern server is asked for. Without, what the request says itself goes on.
+    pub level: Option<Level>,
+    /// Whose request it is.
+    pub from: Origin<'c>,
 }
 
-/// The same, with a log level for a modern server. Without, what the request says itself goes on.
-///
-/// # Errors
-/// As [`request`].
-pub fn request_with(
-    frame: &[u8],
-    parts: &RequestParts,
-    wire: u64,
-    progress: bool,
-    revision: Revision,
-    level: Option<Level>,
-) -> Result<Pieces, TooManyPieces> {
-    rewritten(frame, parts, wire, progress, revision, level, None, NOTHING)
+/// Whose request is rewritten, and with that which of its parameters are for the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin<'c> {
+    /// Of a client that speaks to its server in the server's own way: all go on.
+    Verbatim,
+    /// Of a modern client that knows no other tasks than those of its era: a legacy server is not told that a call may
+    /// become one.
+    Modern,
+    /// Of such a client for a legacy server, again, after what that wanted first: without the answers to it, as it has
+    /// been told in its own way.
+    AfterVisits,
+    /// Of a legacy client: a modern server is told with it what the client said in its `initialize`, and not that a call
+    /// may become a task of the client's era.
+    Legacy(&'c LegacyClient),
 }
 
-/// The same from a modern client that knows no other tasks than those of its era: a legacy server is not told that a call
-/// may become one.
-///
-/// # Errors
-/// As [`request`].
-pub fn request_modern(
-    frame: &[u8],
-    parts: &RequestParts,
-    wire: u64,
-    progress: bool,
-    revision: Revision,
-    level: Option<Level>,
-) -> Result<Pieces, TooManyPieces> {
-    let without = if revision.era() == Era::Legacy { TASK } else { NOTHING };
-    rewritten(frame, parts, wire, progress, revision, level, None, without)
-}
+impl<'c> Rewrite<'c> {
+    /// Who is spoken of in `_meta`.
+    fn client(&self) -> Option<&'c LegacyClient> {
+        match self.from {
+            Origin::Legacy(client) if self.revision.era() == Era::Modern => Some(client),
+            _ => None,
+        }
+    }
 
-/// The same for a legacy server, without the answers to what it wanted first: it has been told in its own way.
-///
-/// # Errors
-/// As [`request`].
-pub fn request_after_visits(
-    frame: &[u8],
-    parts: &RequestParts,
-    wire: u64,
-    progress: bool,
-    revision: Revision,
-) -> Result<Pieces, TooManyPieces> {
-    rewritten(frame, parts, wire, progress, revision, None, None, TASK_AND_ANSWERS)
-}
-
-/// The same for a legacy client: a modern server is told with it what the client said in its `initialize`, and not that a
-/// call may become a task of the client's era.
-///
-/// # Errors
-/// As [`request`].
-pub fn request_legacy(
-    frame: &[u8],
-    parts: &RequestParts,
-    wire: u64,
-    progress: bool,
-    revision: Revision,
-    level: Option<Level>,
-    client: &LegacyClient,
-) -> Result<Pieces, TooManyPieces> {
-    let (client, without) = match revision.era() {
-        Era::Modern => (Some(client), TASK),
-        Era::Legacy => (None, NOTHING),
-    };
-    rewritten(frame, parts, wire, progress, revision, level, client, without)
+    fn without(&self) -> Without {
+        match (self.from, self.revision.era()) {
+            (Origin::AfterVisits, _) => TASK_AND_ANSWERS,
+            (Origin::Modern, Era::Legacy) | (Origin::Legacy(_), Era::Modern) => TASK,
+            _ => NOTHING,
+        }
+    }
 }
 
 /// Members of the parameters that do not go on.
@@ -317,28 +282,25 @@ const NOTHING: Without = &[];
 const TASK: Without = &["task"];
 const TASK_AND_ANSWERS: Without = &["task", "inputResponses"];
 
-#[expect(clippy::too_many_arguments, reason = "what is said above, used once")]
-fn rewritten(
-    frame: &[u8],
-    parts: &RequestParts,
-    wire: u64,
-    progress: bool,
-    revision: Revision,
-    level: Option<Level>,
-    client: Option<&LegacyClient>,
-    without: Without,
-) -> Result<Pieces, TooManyPieces> {
+/// Rewrites a client's request for the server: our wire id, our progress token, and in `_meta` what the server's era
+/// knows.
+///
+/// A legacy server gets no per-request protocol fields: a dual-era one would take them for a modern request.
+///
+/// # Errors
+/// If `_meta` mixes known and unknown keys so much that the message falls into too many pieces.
+pub fn request(frame: &[u8], parts: &RequestParts, how: &Rewrite<'_>) -> Result<Pieces, TooManyPieces> {
+    let without = how.without();
     let mut cut = Cut::new(frame);
-    cut.replace(parts.id, &[Piece::Number(wire)])?;
+    cut.replace(parts.id, &[Piece::Number(how.wire)])?;
     let is_call = json::str_eq(parts.method.of(frame), Method::ToolsCall.name());
     let goes = |key: Span| {
         without.iter().any(|name| (*name != "task" || is_call) && json::str_eq(key.of(frame), name))
     };
     let removes = is_call && !without.is_empty() || without.len() > 1;
-    let token = progress.then_some(wire);
-    if parts.meta.is_some() || progress || client.is_some() {
+    if parts.meta.is_some() || how.progress || how.client().is_some() {
         let mut by = Pieces::default();
-        let meta = |by: &mut Pieces| push_meta(by, frame, parts.meta, token, revision.era(), level, client);
+        let meta = |by: &mut Pieces| push_meta(by, frame, parts.meta, how);
         match (parts.meta, parts.params) {
             (Some(span), _) => {
                 meta(&mut by)?;
@@ -376,19 +338,17 @@ fn push_meta(
     out: &mut Pieces,
     frame: &[u8],
     meta: Option<Span>,
-    token: Option<u64>,
-    era: Era,
-    level: Option<Level>,
-    client: Option<&LegacyClient>,
+    how: &Rewrite<'_>,
 ) -> Result<(), TooManyPieces> {
+    let (era, client) = (how.revision.era(), how.client());
     out.push(Piece::Fixed(b"{"))?;
     let mut any = false;
-    if let Some(wire) = token {
+    if how.progress {
         out.push(Piece::Fixed(br#""progressToken":"#))?;
-        out.push(Piece::Number(wire))?;
+        out.push(Piece::Number(how.wire))?;
         any = true;
     }
-    let level = level.filter(|_| era == Era::Modern);
+    let level = how.level.filter(|_| era == Era::Modern);
     if let Some(level) = level {
         if any {
             out.push(Piece::Fixed(b","))?;
@@ -525,7 +485,8 @@ mod tests {
     fn request_of(text: &str, progress: bool, revision: Revision) -> Value {
         let frame = text.as_bytes();
         let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
-        let out = request(frame, &parts, 77, progress, revision).unwrap();
+        let how = Rewrite { wire: 77, progress, revision, level: None, from: Origin::Verbatim };
+        let out = request(frame, &parts, &how).unwrap();
         let mut buffer = [0; 1024];
         let bytes = out.write(frame, b"", &mut buffer).unwrap();
         assert_eq!(bytes.len(), out.len());
@@ -596,7 +557,8 @@ mod tests {
                 );
                 let frame = text.as_bytes();
                 let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
-                let out = request_with(frame, &parts, 77, progress, revision, level).unwrap();
+                let how = Rewrite { wire: 77, progress, revision, level, from: Origin::Verbatim };
+                let out = request(frame, &parts, &how).unwrap();
                 let mut buffer = [0; 512];
                 let bytes = out.write(frame, b"", &mut buffer).unwrap();
                 let meta = serde_json::from_slice::<Value>(bytes).unwrap()["params"]["_meta"].take();

@@ -7,7 +7,7 @@ use drowse_core::era::Revision;
 use drowse_core::front::{Front, Inbound};
 use drowse_core::link::Allowance;
 use drowse_core::span::Span;
-use drowse_core::splice::{self, LegacyClient};
+use drowse_core::splice::{self, LegacyClient, Origin, Rewrite};
 use drowse_core::time::Duration;
 
 /// `data` as a connection's lines: whatever is accepted is, rewritten, one message of the same method for either era.
@@ -26,11 +26,9 @@ fn connection(mut front: Front, data: &[u8]) {
         let info = b"{}";
         let client = LegacyClient { info: Span::new(0, 2), capabilities: ClientCapabilities::default() };
         for revision in Revision::ALL {
-            let pieces = match front.is_legacy() {
-                true => splice::request_legacy(line, &parts, 77, token.is_some(), revision, None, &client),
-                false => splice::request(line, &parts, 77, token.is_some(), revision),
-            };
-            let Ok(pieces) = pieces else { continue };
+            let from = if front.is_legacy() { Origin::Legacy(&client) } else { Origin::Verbatim };
+            let how = Rewrite { wire: 77, progress: token.is_some(), revision, level: None, from };
+            let Ok(pieces) = splice::request(line, &parts, &how) else { continue };
             let mut buffer = vec![0; pieces.len()];
             let out = pieces.write(line, info, &mut buffer).expect("its own length is enough");
             let Ok(envelope::Message::Request { id, method, .. }) = envelope::read(out) else {

@@ -10,7 +10,7 @@ use drowse_core::lifecycle::Exit;
 use drowse_core::link::{Allowance, Failure, Key, Slot};
 use drowse_core::message::{self, Identity, Writer};
 use drowse_core::server::{Action, Config, Outcome, Server, StartError, Transport};
-use drowse_core::splice::{self, Piece, Pieces, RequestParts};
+use drowse_core::splice::{self, Origin, Piece, Pieces, RequestParts, Rewrite};
 use drowse_core::time::{Duration, Instant};
 use drowse_core::trace::{Input, Output};
 
@@ -360,7 +360,9 @@ impl Adapter {
             Action::Send { key, wire, method, revision } => {
                 let Some(pending) = self.desk.pending.get(key.index()).copied().flatten() else { return };
                 let frame = pending.frame.get();
-                match splice::request(frame, &pending.parts, wire, method.wants_progress(), revision) {
+                let progress = method.wants_progress();
+                let how = Rewrite { wire, progress, revision, level: None, from: Origin::Verbatim };
+                match splice::request(frame, &pending.parts, &how) {
                     Ok(pieces) => {
                         // What the network may have got may run.
                         let handed = self.remote.is_some();

@@ -25,7 +25,7 @@ use drowse_core::server::{Action, Config, Operation, Outcome, Server};
 use drowse_core::shared::Shared;
 use drowse_core::snapshot;
 use drowse_core::span::Span;
-use drowse_core::splice::{Pieces, RequestParts, request_with};
+use drowse_core::splice::{self, Origin, Pieces, RequestParts, Rewrite};
 use drowse_core::sse::{Event, EventDecoder};
 use drowse_core::time::{Duration, Instant, Timetable};
 use drowse_core::trace::{self, Input, Output};
@@ -81,12 +81,13 @@ fn documents(bytes: &[u8]) {
     }
     match envelope::read(bytes) {
         Ok(message) => {
-            if let Some(parts) = RequestParts::of(&message)
-                && let Ok(pieces) =
-                    request_with(bytes, &parts, 7, true, Revision::LATEST_MODERN, level(bytes, &parts))
-            {
-                let written = pieces.write(bytes, bytes, &mut [0; MESSAGE]).map_or(0, <[u8]>::len);
-                board::checksum((written + pieces.len()) as u64);
+            if let Some(parts) = RequestParts::of(&message) {
+                let (revision, level) = (Revision::LATEST_MODERN, level(bytes, &parts));
+                let how = Rewrite { wire: 7, progress: true, revision, level, from: Origin::Verbatim };
+                if let Ok(pieces) = splice::request(bytes, &parts, &how) {
+                    let written = pieces.write(bytes, bytes, &mut [0; MESSAGE]).map_or(0, <[u8]>::len);
+                    board::checksum((written + pieces.len()) as u64);
+                }
             }
             board::checksum(u64::from(Pieces::default().is_empty()));
         }

@@ -15,7 +15,7 @@ use drowse_core::message::Writer;
 use drowse_core::method::Method;
 use drowse_core::notification::Notification;
 use drowse_core::span::Span;
-use drowse_core::splice::{self, LegacyClient, RequestParts};
+use drowse_core::splice::{self, LegacyClient, Origin, RequestParts, Rewrite};
 use drowse_core::tally::Tally;
 use drowse_core::time::Instant;
 
@@ -50,12 +50,9 @@ fn request(bytes: &[u8], parts: &RequestParts) {
     board::checksum(u64::from(answer::is_needed_later(method, front.era(), None, true)));
     let client = LegacyClient { info: parts.id, capabilities: ClientCapabilities::default() };
     for revision in Revision::ALL {
-        for pieces in [
-            splice::request_legacy(bytes, parts, 7, true, revision, None, &client),
-            splice::request_after_visits(bytes, parts, 7, true, revision),
-            splice::request_modern(bytes, parts, 7, true, revision, None),
-        ] {
-            let pieces = pieces.unwrap_or_default();
+        for from in [Origin::Legacy(&client), Origin::AfterVisits, Origin::Modern] {
+            let how = Rewrite { wire: 7, progress: true, revision, level: None, from };
+            let pieces = splice::request(bytes, parts, &how).unwrap_or_default();
             board::checksum(pieces.write(bytes, bytes, &mut [0; MESSAGE]).map_or(0, <[u8]>::len) as u64);
         }
     }

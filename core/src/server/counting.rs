@@ -1,7 +1,10 @@
 //! The facade's side towards who counts: which operations there were, and how they ended.
 
-use super::{Cause, Ending, Instant, Key, Message, Method, Operation, Refusal, Server, Slot, Tally, relay};
+use super::{Cause, Instant, Key, Operation, Refusal, Server, Slot, Tally, relay};
+use crate::envelope::Message;
 use crate::link::Failure;
+use crate::method::Method;
+use crate::tally::Ending;
 
 impl<S, R> Server<S, R>
 where

@@ -1,6 +1,8 @@
 //! The facade's side towards the snapshot: what drowse asks the server for itself.
 
-use super::{Action, Carried, Instant, Own, Question, Server, Slot, Verdict, own_id, relay};
+use super::{Action, Instant, Question, Server, Slot, own_id, relay};
+use crate::http::exchange::{Carried, Verdict};
+use crate::message::Own;
 use crate::snapshot::Gathering;
 
 impl<S, R> Server<S, R>

@@ -6,6 +6,10 @@ use std::vec::Vec;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::http::exchange::{Carried, Verdict};
+use crate::link::Ran;
+use crate::message::Own;
+use crate::method::Method;
 use crate::relay::List;
 use crate::snapshot::{Limits as Gathered, Listing, Listings, Step};
 

@@ -5,7 +5,10 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 use super::*;
-use crate::link::{Failure, REISSUED};
+use crate::http::exchange::{Carried, Verdict};
+use crate::link::{Failure, REISSUED, Ran};
+use crate::message::Own;
+use crate::method::Method;
 use crate::negotiate::Question;
 
 const PROBE: Carried = Carried::Question(Question::Discover);

@@ -1,12 +1,16 @@
 //! The facade's side towards those who listen, and what the server announces.
 
 use super::{
-    Action, Era, Ignored, Instant, Message, Method, Operation, Outcome, Own, Question, Refusal, Server, Slot,
-    Span, json, own_id, relay,
+    Action, Era, Ignored, Instant, Operation, Outcome, Question, Refusal, Server, Slot, own_id, relay,
 };
+use crate::envelope::Message;
+use crate::json;
+use crate::message::Own;
+use crate::method::Method;
 use crate::relay::wire::{ACKNOWLEDGED, UPDATED, cancelled, subscription};
 use crate::relay::{Answered, Filter, Full, List, Listener, Lists, Relay, Step, Uri};
 use crate::snapshot::Listings;
+use crate::span::Span;
 
 impl<S, R> Server<S, R>
 where

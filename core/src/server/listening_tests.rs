@@ -5,7 +5,11 @@ use std::string::{String, ToString};
 use std::vec::Vec;
 
 use super::*;
+use crate::http::exchange::{Carried, Verdict};
+use crate::lifecycle::Exit;
 use crate::lifecycle::PublicState;
+use crate::message::Own;
+use crate::method::Method;
 use crate::relay::{End, Filter, Full, List, Listener, Lists, Step, Uri};
 
 /// A server, and what an adapter sees of it.

@@ -13,7 +13,8 @@ fn carried(text: &str, revision: Revision, level: Option<Level>, capabilities: C
     let frame = text.as_bytes();
     let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
     let client = LegacyClient { info: Span::new(0, INFO.len()), capabilities };
-    let out = request_legacy(frame, &parts, 77, true, revision, level, &client).unwrap();
+    let how = Rewrite { wire: 77, progress: true, revision, level, from: Origin::Legacy(&client) };
+    let out = request(frame, &parts, &how).unwrap();
     let mut buffer = [0; 1024];
     let bytes = out.write(frame, INFO, &mut buffer).unwrap();
     envelope::read(bytes).unwrap();
@@ -155,10 +156,9 @@ fn a_call_that_may_become_a_task_is_one_like_any_other_to_the_other_era() {
         let frame = text.as_bytes();
         let parts = RequestParts::of(&envelope::read(frame).unwrap()).unwrap();
         let revision = Revision::V2025_11_25;
-        let out = match answers {
-            true => request_after_visits(frame, &parts, 77, true, revision),
-            false => request_modern(frame, &parts, 77, true, revision, None),
-        };
+        let from = if answers { Origin::AfterVisits } else { Origin::Modern };
+        let how = Rewrite { wire: 77, progress: true, revision, level: None, from };
+        let out = request(frame, &parts, &how);
         let mut buffer = [0; 512];
         std::string::String::from_utf8(out.unwrap().write(frame, b"", &mut buffer).unwrap().to_vec()).unwrap()
     };

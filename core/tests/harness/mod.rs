@@ -29,7 +29,7 @@ use drowse_core::negotiate::Limits;
 use drowse_core::relay;
 use drowse_core::server::{Action, Config, Ignored, Operation, Outcome, Refusal, Server, Transport};
 use drowse_core::snapshot;
-use drowse_core::splice::{self, RequestParts};
+use drowse_core::splice::{self, Origin, RequestParts, Rewrite};
 use drowse_core::time::{Duration, Instant, Reason};
 use serde_json::{Value, json};
 
@@ -553,8 +553,8 @@ impl World {
                     let parts =
                         RequestParts::of(&envelope::read(&frame).expect("a message")).expect("a request");
                     let progress = method.wants_progress();
-                    let pieces =
-                        splice::request(&frame, &parts, wire, progress, revision).expect("few pieces");
+                    let how = Rewrite { wire, progress, revision, level: None, from: Origin::Verbatim };
+                    let pieces = splice::request(&frame, &parts, &how).expect("few pieces");
                     let mut buffer = vec![0; pieces.len()];
                     let bytes = pieces.write(&frame, &[], &mut buffer).expect("it fits").to_vec();
                     if self.behaviour.peer.is_remote() {

@@ -14,7 +14,7 @@ use drowse_core::logging::Level;
 use drowse_core::message::Writer;
 use drowse_core::method::Method;
 use drowse_core::span::Span;
-use drowse_core::splice::{self, LegacyClient, NoAnswer, Pieces, RequestParts};
+use drowse_core::splice::{self, LegacyClient, NoAnswer, Origin, Pieces, RequestParts, Rewrite};
 use drowse_core::time::Duration;
 
 const INFO: &[u8] = br#"{"name":"c","version":"\u0031"}"#;
@@ -97,20 +97,16 @@ fn carried(request: &[u8], parts: &RequestParts, client: Era, server: Revision, 
     // What does not go on: a call becomes no task of the other era, and a legacy server is not told of visits.
     let task: &[&str] = if is_call && client != server.era() { &["task"] } else { &[] };
     let visits: &[&str] = if is_call { &["task", "inputResponses"] } else { &["inputResponses"] };
-    let mut ways = Vec::new();
-    match client {
-        Era::Legacy => {
-            ways.push((splice::request_legacy(request, parts, 77, progress, server, level, &told), task));
-        }
+    let ways = match client {
+        Era::Legacy => vec![(Origin::Legacy(&told), task)],
         Era::Modern => {
-            ways.push((splice::request_with(request, parts, 77, progress, server, level), &[]));
-            ways.push((splice::request_modern(request, parts, 77, progress, server, level), task));
-            ways.push((splice::request_after_visits(request, parts, 77, progress, server), visits));
+            vec![(Origin::Verbatim, &[][..]), (Origin::Modern, task), (Origin::AfterVisits, visits)]
         }
-    }
-    for (pieces, gone) in ways {
+    };
+    for (from, gone) in ways {
+        let how = Rewrite { wire: 77, progress, revision: server, level, from };
         // A typed refusal.
-        let Ok(pieces) = pieces else { continue };
+        let Ok(pieces) = splice::request(request, parts, &how) else { continue };
         let out = text(&pieces, request, INFO);
         let Ok(Message::Request { id, method, params, meta }) = envelope::read(&out) else {
             panic!("no request: {}", String::from_utf8_lossy(&out));

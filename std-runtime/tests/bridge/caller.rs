@@ -139,12 +139,17 @@ impl Caller {
         }
     }
 
-    async fn read(&mut self) -> Option<Value> {
+    /// The next line, to the byte; `None` at the end of the connection. Passes by what waits for
+    /// [`receive`](Self::receive).
+    pub(crate) async fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
-        match self.reader.read_line(&mut line).await {
-            Ok(1..) => Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))),
-            _ => None,
-        }
+        let read = self.reader.read_line(&mut line).await;
+        matches!(read, Ok(1..)).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    async fn read(&mut self) -> Option<Value> {
+        let line = self.next_line().await?;
+        Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
     /// Sends a request; its id. A member `_meta` of `params` is added to what every request has.

@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use drowse_core::activity::Asker;
 use drowse_core::era::Era;
-use drowse_runtime::bridge::Hub;
 use serde_json::Value;
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
-};
-use tokio::task::spawn_local;
 
 use super::peer::{Endpoint, serve};
+use crate::bridge::Caller;
 
 /// A request, and what the server says to it: `<id>` is the request's on the wire.
 struct Carried {
@@ -72,35 +67,6 @@ const TOKEN: &str = r#""t\u0000""#;
 const NEW: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
 const OPENS: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
 
-/// A client on a stream.
-struct Streamed {
-    reader: BufReader<ReadHalf<DuplexStream>>,
-    writer: WriteHalf<DuplexStream>,
-}
-
-impl Streamed {
-    fn new(hub: &Hub) -> Self {
-        let (ours, theirs) = duplex(64 << 10);
-        let hub = hub.clone();
-        spawn_local(async move {
-            let (reader, writer) = split(theirs);
-            hub.serve_client(reader, writer, Asker::DevProxy).await;
-        });
-        let (reader, writer) = split(ours);
-        Self { reader: BufReader::new(reader), writer }
-    }
-
-    async fn send(&mut self, line: &str) {
-        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-    }
-
-    async fn receive(&mut self) -> String {
-        let mut line = String::new();
-        self.reader.read_line(&mut line).await.unwrap();
-        line.trim_end_matches('\n').to_owned()
-    }
-}
-
 /// Waits for the request at the server, lets that say what it says, and gives the request without its id.
 async fn answered(endpoint: &Endpoint, before: usize, carried: &Carried) -> String {
     let method = format!(r#""method":"{}""#, carried.method);
@@ -118,12 +84,12 @@ async fn answered(endpoint: &Endpoint, before: usize, carried: &Carried) -> Stri
 
 async fn compare(client: Era, endpoint: Endpoint) {
     endpoint.modern("tools/list", serde_json::json!({})).await;
-    let mut streamed = Streamed::new(&endpoint.hub);
+    let mut streamed = Caller::of_proxy(&endpoint.hub);
     let mut session = None;
     if client == Era::Legacy {
         session = Some(endpoint.session("2025-11-25").await);
-        streamed.send(OPENS).await;
-        streamed.receive().await;
+        streamed.line(OPENS).await;
+        streamed.next_line().await.unwrap();
     }
     // Whatever is opened for a client by itself is open by now.
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -136,11 +102,11 @@ async fn compare(client: Era, endpoint: Endpoint) {
             r#"{{"params":{{"_meta":{{{meta}{comma}"progressToken":{TOKEN}}},{params}}},"jsonrpc":"2.0","id":{ID},"method":"{method}"}}"#
         );
         let before = endpoint.stage.lines().len();
-        streamed.send(&body).await;
+        streamed.line(&body).await;
         let arrived = answered(&endpoint, before, carried).await;
         let mut told = Vec::new();
         for _ in *says {
-            told.push(streamed.receive().await);
+            told.push(streamed.next_line().await.unwrap());
         }
 
         let before = endpoint.stage.lines().len();

@@ -6,6 +6,7 @@ use drowse_core::front::answer::{Answer, Asked};
 use drowse_core::held::Carries;
 use drowse_core::link::{Failure, Ran};
 
+use super::relay::Listening;
 use super::*;
 use crate::wire::RENEWED;
 
@@ -28,6 +29,16 @@ pub(super) enum Read<'m> {
     Item,
     /// It is a line that was read as this.
     Message(&'m envelope::Message),
+}
+
+/// A request of a caller that is to be carried on.
+pub(super) struct Request<'l> {
+    pub(super) connection: u64,
+    pub(super) line: Line<'l>,
+    pub(super) operation: Operation,
+    pub(super) parts: RequestParts,
+    /// The caller's progress token.
+    pub(super) token: Option<Span>,
 }
 
 /// Why no further frame of a connection is handed in.
@@ -340,13 +351,18 @@ impl Hub {
                 return Flow::Close;
             }
             Inbound::Operation { operation, parts, token } => {
-                return self.operation(inner, now, id, line, operation, parts, token);
+                let request = Request { connection: id, line, operation, parts, token };
+                return self.operation(inner, now, &request);
             }
             Inbound::List { operation, parts, token } => {
-                return self.list(inner, now, id, line, operation, parts, token);
+                let request = Request { connection: id, line, operation, parts, token };
+                return self.list(inner, now, &request);
             }
             Inbound::Listen { id: request, filter, starts } => {
-                return self.listen(inner, now, id, frame, request, &filter, starts);
+                let listening = Listening::modern(id, frame, request, &filter, starts);
+                let flow = self.listen(inner, now, listening);
+                self.drive(inner, None);
+                return flow;
             }
             Inbound::Discover { id: request } => {
                 let known = inner.described();
@@ -426,19 +442,10 @@ impl Hub {
         Flow::Next
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
-    pub(super) fn operation(
-        &self,
-        inner: &mut Inner,
-        now: Instant,
-        connection: u64,
-        line: Line<'_>,
-        operation: Operation,
-        parts: RequestParts,
-        token: Option<Span>,
-    ) -> Flow {
+    pub(super) fn operation(&self, inner: &mut Inner, now: Instant, request: &Request<'_>) -> Flow {
+        let &Request { connection, line, operation, parts, token } = request;
         let frame = line.bytes();
-        if self.dev_call(inner, now, connection, frame, &operation, &parts) {
+        if self.dev_call(inner, now, request) {
             return Flow::Next;
         }
         // A modern server has states of its own; a legacy one would run the call again.
@@ -449,7 +456,7 @@ impl Hub {
             false => Carries::default(),
         };
         if carries.state.is_some() {
-            self.retry(inner, connection, frame, operation.method, parts, token);
+            self.retry(inner, request);
             self.drive(inner, None);
             return Flow::Next;
         }
@@ -535,11 +542,7 @@ impl Hub {
                 }
                 return Flow::Wait;
             }
-            Err(Refusal::Unavailable(_))
-                if inner.refused_without(connection, frame, parts, operation.method) =>
-            {
-                self.drive(inner, None);
-            }
+            Err(Refusal::Unavailable(_)) if inner.refused_without(request) => self.drive(inner, None),
             Err(Refusal::Unavailable(why)) => {
                 let explained = inner.explain(|around| explain::unavailable(why, around));
                 inner.reply_error(connection, Some(parts.id.of(frame)), explain::CODE, &explained);

@@ -11,6 +11,7 @@ use drowse_core::held::{
 use drowse_core::link::{Cause, Failure};
 use drowse_core::splice::{NoAnswer, Shown};
 
+use super::callers::Request;
 use super::*;
 
 /// The connection of a call that nobody waits for.
@@ -198,15 +199,9 @@ impl Hub {
     }
 
     /// A caller's request that carries the state of an interaction: it is never sent to the server.
-    pub(super) fn retry(
-        &self,
-        inner: &mut Inner,
-        connection: u64,
-        frame: &[u8],
-        method: Method,
-        parts: RequestParts,
-        token: Option<Span>,
-    ) {
+    pub(super) fn retry(&self, inner: &mut Inner, request: &Request<'_>) {
+        let &Request { connection, line, operation: Operation { method, .. }, parts, token } = request;
+        let frame = line.bytes();
         let now = self.now();
         let id = parts.id.of(frame);
         let principal = Principal(inner.connections.get(&connection).map_or(0, |one| one.principal));

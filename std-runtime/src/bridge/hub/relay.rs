@@ -52,6 +52,27 @@ struct Names {
     tasks: Vec<String>,
 }
 
+/// That a client begins to listen, and to what.
+pub(super) struct Listening<'i> {
+    connection: u64,
+    /// Its request's id, raw.
+    id: &'i [u8],
+    lists: relay::Lists,
+    names: Names,
+    /// It wakes the server.
+    starts: bool,
+    ears: Ears,
+}
+
+impl<'i> Listening<'i> {
+    /// By `subscriptions/listen`.
+    pub(super) fn modern(connection: u64, frame: &'i [u8], id: Span, filter: &Filter, starts: bool) -> Self {
+        let uris = filter.uris(frame).filter_map(decoded).collect();
+        let names = Names { uris, tasks: filter.tasks(frame).filter_map(decoded).collect() };
+        Self { connection, id: id.of(frame), lists: filter.lists, names, starts, ears: Ears::Modern }
+    }
+}
+
 struct Text {
     uri: Uri,
     text: Rc<str>,
@@ -117,46 +138,9 @@ impl Listeners {
 
 impl Hub {
     /// A client begins to listen.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
-    pub(super) fn listen(
-        &self,
-        inner: &mut Inner,
-        now: Instant,
-        connection: u64,
-        frame: &[u8],
-        id: Span,
-        filter: &Filter,
-        starts: bool,
-    ) -> Flow {
-        let uris = filter.uris(frame).filter_map(decoded).collect();
-        let names = Names { uris, tasks: filter.tasks(frame).filter_map(decoded).collect() };
-        let flow = self.begin_listening(
-            inner,
-            now,
-            connection,
-            id.of(frame),
-            filter.lists,
-            &names,
-            starts,
-            Ears::Modern,
-        );
-        self.drive(inner, None);
-        flow
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used twice")]
-    fn begin_listening(
-        &self,
-        inner: &mut Inner,
-        now: Instant,
-        connection: u64,
-        id: &[u8],
-        lists: relay::Lists,
-        names: &Names,
-        starts: bool,
-        ears: Ears,
-    ) -> Flow {
-        let attached = inner.attach(lists, names);
+    pub(super) fn listen(&self, inner: &mut Inner, now: Instant, listening: Listening<'_>) -> Flow {
+        let Listening { connection, id, lists, names, starts, ears } = listening;
+        let attached = inner.attach(lists, &names);
         let begun = attached.map(|listener| (listener, inner.server.listen(now, listener, starts)));
         match begun {
             Some((listener, Ok(()))) => {
@@ -191,9 +175,9 @@ impl Hub {
 
     /// A legacy client may be told of changed lists from now on.
     pub(super) fn listen_to_lists(&self, inner: &mut Inner, now: Instant, connection: u64) {
-        let lists = relay::Lists::ALL;
-        let names = Names::default();
-        self.begin_listening(inner, now, connection, &[], lists, &names, false, Ears::Lists);
+        let (lists, names) = (relay::Lists::ALL, Names::default());
+        let ears = Ears::Lists;
+        self.listen(inner, now, Listening { connection, id: &[], lists, names, starts: false, ears });
     }
 
     /// `resources/subscribe` or `resources/unsubscribe` of a legacy client.
@@ -237,7 +221,11 @@ impl Hub {
                 let names = Names { uris: vec![uri.clone()], tasks: Vec::new() };
                 let ears = Ears::Resource { uri, also: Vec::new() };
                 let lists = relay::Lists::NONE;
-                return self.begin_listening(inner, now, connection, id, lists, &names, true, ears);
+                return self.listen(
+                    inner,
+                    now,
+                    Listening { connection, id, lists, names, starts: true, ears },
+                );
             }
             _ => inner.reply(connection, id, &[b"{}"]),
         }

@@ -3,31 +3,21 @@
 use drowse_core::era::Era;
 use drowse_core::json as text;
 
-use super::callers::Flow;
+use super::callers::{Flow, Request};
 use super::*;
 use crate::bridge::explain::Explained;
 use crate::snapshot::LISTS;
 
 impl Hub {
     /// A list that is passed on to a server that is up, and is answered from its snapshot otherwise.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
-    pub(super) fn list(
-        &self,
-        inner: &mut Inner,
-        now: Instant,
-        connection: u64,
-        line: Line<'_>,
-        operation: Operation,
-        parts: RequestParts,
-        token: Option<Span>,
-    ) -> Flow {
+    pub(super) fn list(&self, inner: &mut Inner, now: Instant, request: &Request<'_>) -> Flow {
         if inner.server.lifecycle().is_up() {
-            return self.operation(inner, now, connection, line, operation, parts, token);
+            return self.operation(inner, now, request);
         }
+        let &Request { connection, line, operation: Operation { method, .. }, parts, .. } = request;
         let frame = line.bytes();
         let id = parts.id.of(frame);
         let cursor = parts.params.and_then(|params| text::member(frame, params, "cursor"));
-        let Operation { method, .. } = operation;
         match inner.saved_list(method) {
             // All of it is one page.
             Ok(_) if cursor.is_some_and(|cursor| cursor.of(frame) != b"null") => {

@@ -212,18 +212,14 @@ impl Hub {
         let reaches = inner.reaches(connection, method, revision);
         let (client, other) = client.as_deref().map(legacy::Client::parts).unzip();
         let other = other.unwrap_or_default();
-        let rewritten = match &client {
+        let from = match &client {
             _ if !reaches => return self.refuse_request(inner, key, -32601, &legacy::no_such_tasks()),
-            None if after_visits && revision.era() == Era::Legacy => {
-                splice::request_after_visits(frame, &parts, wire, progress, revision)
-            }
-            Some(client) => splice::request_legacy(frame, &parts, wire, progress, revision, level, client),
-            None if inner.reaches(connection, Method::Tasks, revision) => {
-                splice::request_with(frame, &parts, wire, progress, revision, level)
-            }
-            None => splice::request_modern(frame, &parts, wire, progress, revision, level),
+            None if after_visits && revision.era() == Era::Legacy => Origin::AfterVisits,
+            Some(client) => Origin::Legacy(client),
+            None if inner.reaches(connection, Method::Tasks, revision) => Origin::Verbatim,
+            None => Origin::Modern,
         };
-        match rewritten {
+        match splice::request(frame, &parts, &Rewrite { wire, progress, revision, level, from }) {
             Ok(pieces) => {
                 if inner.remote.is_some() {
                     let body = with_slices(&pieces, frame, other, |slices| slices.concat());

@@ -4,21 +4,16 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::Era;
 use drowse_core::json;
 use drowse_core::lifecycle::Exit;
 use drowse_runtime::bridge::Hub;
 use serde_json::Value;
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
-};
-use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use super::Row;
-use crate::bridge::{Peer, Script, Stage, play, sleepy};
+use crate::bridge::{Caller, Peer, Script, Stage, play, sleepy};
 
 /// Longer than anything takes that is done at once.
 const A_WHILE: Duration = Duration::from_millis(20);
@@ -32,32 +27,20 @@ pub(super) fn is_known(line: &str) -> bool {
 }
 
 /// A connection of a client, to the byte.
-struct Client {
-    reader: BufReader<ReadHalf<DuplexStream>>,
-    writer: WriteHalf<DuplexStream>,
-}
+struct Client(Caller);
 
 impl Client {
     fn new(hub: &Hub) -> Self {
-        let (ours, theirs) = duplex(64 << 10);
-        let hub = hub.clone();
-        spawn_local(async move {
-            let (reader, writer) = split(theirs);
-            hub.serve_client(reader, writer, Asker::DevProxy).await;
-        });
-        let (reader, writer) = split(ours);
-        Self { reader: BufReader::new(reader), writer }
+        Self(Caller::of_proxy(hub))
     }
 
     async fn send(&mut self, line: &str) {
-        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.0.line(line).await;
     }
 
     async fn receive(&mut self) -> Option<String> {
-        let mut line = String::new();
         // Nothing is lost by giving up: lines are short, and come whole.
-        let read = timeout(A_WHILE, self.reader.read_line(&mut line)).await;
-        matches!(read, Ok(Ok(1..))).then(|| line.trim_end_matches('\n').to_owned())
+        timeout(A_WHILE, self.0.next_line()).await.ok().flatten()
     }
 
     async fn begin(&mut self, capabilities: &str) {

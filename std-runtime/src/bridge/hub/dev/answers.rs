@@ -3,6 +3,7 @@
 use drowse_core::dev::names::DevTool;
 use drowse_core::dev::{Refused, Wish};
 
+use super::super::callers::Request;
 use super::*;
 
 /// How many lines of the log are shown unless somebody says otherwise, and how many at most.
@@ -25,18 +26,12 @@ impl Answer {
 
 impl Hub {
     /// Answers a call of a tool of the proxy's, or begins to. `false`: it is the server's business.
-    pub(in super::super) fn dev_call(
-        &self,
-        inner: &mut Inner,
-        now: Instant,
-        connection: u64,
-        frame: &[u8],
-        operation: &Operation,
-        parts: &RequestParts,
-    ) -> bool {
-        if inner.dev.is_none() || operation.method != Method::ToolsCall {
+    pub(in super::super) fn dev_call(&self, inner: &mut Inner, now: Instant, request: &Request<'_>) -> bool {
+        if inner.dev.is_none() || request.operation.method != Method::ToolsCall {
             return false;
         }
+        let &Request { connection, line, parts, .. } = request;
+        let frame = line.bytes();
         let param = |name| parts.params.and_then(|params| text::member(frame, params, name));
         let Some(called) = param("name").and_then(|name| DevTool::of_call(name.of(frame))) else {
             return false;

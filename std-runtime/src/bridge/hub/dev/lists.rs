@@ -1,5 +1,6 @@
 //! The proxy's own tools in the server's lists, and lists without a server.
 
+use super::super::callers::Request;
 use super::*;
 
 /// The tools, as they stand in a list.
@@ -87,13 +88,9 @@ impl Inner {
     }
 
     /// The same for a request that was not even accepted.
-    pub(in super::super) fn refused_without(
-        &mut self,
-        connection: u64,
-        frame: &[u8],
-        parts: RequestParts,
-        method: Method,
-    ) -> bool {
+    pub(in super::super) fn refused_without(&mut self, request: &Request<'_>) -> bool {
+        let &Request { connection, line, operation: Operation { method, .. }, parts, .. } = request;
+        let frame = line.bytes();
         if self.dev.is_none() || method != Method::ToolsList || self.retired {
             return false;
         }
