@@ -27,6 +27,7 @@ use crate::text::shell_quoted;
 
 mod connect;
 mod dev;
+mod front;
 mod grep;
 mod life;
 mod plain;
@@ -36,6 +37,7 @@ mod tasks;
 
 pub(crate) use connect::{Connect, Variable};
 pub(crate) use dev::Dev;
+pub(crate) use front::{LIMIT as HTTP_LIMIT, NAMES as HTTP_SETTINGS};
 pub(crate) use grep::Grep;
 pub(crate) use settings::Config;
 pub(crate) use tasks::{TaskMode, Tasks};

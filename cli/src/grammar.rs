@@ -704,7 +704,7 @@ fn connect(command: Command) -> Command {
         ))
         .arg(variables("Pin another variable of your environment, or set one; repeatable"))
         .arg(switch("lazy", None, "Register only; start the server with the first command"));
-    for_questions(for_urls(command))
+    let command = for_questions(for_urls(command))
         .mut_arg("proxy", |arg| {
             arg.value_name("[HOST:]PORT").action(ArgAction::Append).help(
                 "Share the session over HTTP at this address (0: a free port; off: no more); a URL: reach the server \
@@ -716,7 +716,15 @@ fn connect(command: Command) -> Command {
             None,
             "TOKEN",
             "Let only clients with this token in there; @FILE reads it from a file, '${NAME}' from a variable",
-        ))
+        ));
+    dev::front(command)
+        .mut_args(|arg| match arg.get_id().as_str() {
+            id if id.starts_with("http-") => {
+                let help = arg.get_help().map(|help| help.to_string().replacen("HTTP:", "With --proxy:", 1));
+                arg.help(help.unwrap_or_default())
+            }
+            _ => arg,
+        })
         .arg(value("keepalive", None, "DURATION", "Ping the server that often (0: never)"))
         .arg(
             switch("auto-restart", None, "Start a server that crashed or expired again in the background")

@@ -631,6 +631,14 @@ mod tests {
         assert_eq!(read_state(&home, &name).unwrap(), None);
         write_session(&home, &name, &session()).unwrap();
         assert_eq!(read_session(&home, &name).unwrap(), Some(session()));
+        let share = Share {
+            origins: vec!["https://o".into()],
+            limits: BTreeMap::from([("sessions".into(), 1)]),
+            ..Share::parse("[::1]:0").unwrap()
+        };
+        let shared = SessionRecord { share: Some(share), ..session() };
+        write_session(&home, &name, &shared).unwrap();
+        assert_eq!(read_session(&home, &name).unwrap(), Some(shared));
         let state = StateRecord {
             generation: 3,
             marker: "ab".into(),

@@ -12,6 +12,7 @@ use drowse_core::front::http::gate;
 use serde::{Deserialize, Serialize};
 
 use crate::serve::Options;
+use crate::serve::limits::{self, LimitName, Named};
 use crate::sys::listeners;
 
 /// The host where none is given: this machine alone.
@@ -28,6 +29,46 @@ pub struct Share {
     /// Whether a bearer token is asked for.
     #[serde(default)]
     pub token: bool,
+    /// Other names of hosts by which clients reach it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Origins whose pages may come in, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<String>,
+    /// The limits that are not the usual ones.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub limits: Named,
+}
+
+/// What is given now of who else may come in, and of how much there may be. What is not stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedFront {
+    /// All other names of hosts.
+    pub hosts: Option<Vec<String>>,
+    /// All origins.
+    pub origins: Option<Vec<String>>,
+    /// Limits, of which the last one of a name counts; without a value: the usual one.
+    pub limits: Vec<(LimitName, Option<u64>)>,
+}
+
+impl WantedFront {
+    /// Whether there is anything of it.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.hosts.is_some() || self.origins.is_some() || !self.limits.is_empty()
+    }
+
+    /// The limits where these were in force before.
+    #[must_use]
+    pub fn limits_over(&self, mut known: Named) -> Named {
+        for (limit, value) in &self.limits {
+            match value {
+                Some(value) => known.insert(limit.name().to_owned(), *value),
+                None => known.remove(limit.name()),
+            };
+        }
+        known
+    }
 }
 
 /// Why a session cannot be shared so.
@@ -51,6 +92,11 @@ pub enum ShareError {
     /// A token for a session that is not shared.
     #[error("a bearer token is for a session that is shared: give --proxy [host:]port, too")]
     Unshared,
+    /// Hosts, origins or limits, likewise.
+    #[error(
+        "names of hosts, origins and limits are for a session that is shared: share it first (--proxy [host:]port)"
+    )]
+    NoFront,
 }
 
 impl Share {
@@ -75,7 +121,9 @@ impl Share {
         if host.is_empty() || !host.bytes().all(is_part) {
             return Err(ShareError::Form);
         }
-        Ok(Self { host: host.to_owned(), port, token: false })
+        let host = host.to_owned();
+        let (hosts, origins, limits) = (Vec::new(), Vec::new(), Named::new());
+        Ok(Self { host, port, token: false, hosts, origins, limits })
     }
 
     /// Whether it can be had from this machine only.
@@ -93,6 +141,24 @@ impl Share {
     /// If it can be had from elsewhere without a token.
     pub fn check(&self) -> Result<(), ShareError> {
         if self.token || self.is_local() { Ok(()) } else { Err(ShareError::Open(self.host.clone())) }
+    }
+
+    /// The same elsewhere: who comes in, and what there may be, stays as it was.
+    #[must_use]
+    pub(crate) fn moved_to(self, other: &Self) -> Self {
+        let Self { hosts, origins, limits, .. } = self;
+        Self { hosts, origins, limits, ..other.clone() }
+    }
+
+    /// Takes what is given now.
+    pub(crate) fn take(&mut self, wanted: &WantedFront) {
+        if let Some(hosts) = &wanted.hosts {
+            self.hosts.clone_from(hosts);
+        }
+        if let Some(origins) = &wanted.origins {
+            self.origins.clone_from(origins);
+        }
+        self.limits = wanted.limits_over(std::mem::take(&mut self.limits));
     }
 
     fn addresses(&self, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -174,8 +240,12 @@ impl Sharing {
                 "its bearer token is lost: connect it again with --proxy-bearer-token".to_owned(),
             ));
         }
+        let (limits, pace) = limits::in_force(&share.limits);
         let options = Options {
-            hosts: vec![share.host.clone()],
+            hosts: [&share.host].into_iter().chain(&share.hosts).cloned().collect(),
+            origins: share.origins.clone(),
+            limits,
+            pace,
             token: self.token.clone().filter(|_| share.token),
             asker: Asker::ProxyPort,
             ..Options::default()
@@ -297,6 +367,24 @@ mod tests {
         assert_eq!(taken.take().unwrap().options.token.as_deref(), Some("hush"));
         let open = sharing(Share::parse("0.0.0.0:0").unwrap()).take().unwrap_err();
         assert!(open.contains("--proxy-bearer-token"), "{open}");
+    }
+
+    #[test]
+    fn the_listener_has_what_the_record_says() {
+        let usual = sharing(Share::parse("0").unwrap()).take().unwrap().options;
+        assert_eq!((usual.limits, usual.pace), Default::default());
+        let text = r#"{"host":"127.0.0.1","port":0,"hosts":["box"],"origins":["https://o"],
+            "limits":{"sessions":2,"hold":30,"of-later":1},"ofLater":{}}"#;
+        let share: Share = serde_json::from_str(text).unwrap();
+        let options = sharing(share.clone()).take().unwrap().options;
+        assert_eq!(options.hosts, ["127.0.0.1", "box"]);
+        assert_eq!((&options.origins[..], options.limits.sessions), (&["https://o".to_owned()][..], 2));
+        assert_eq!(options.pace.hold.map(|hold| hold.as_secs()), Some(30));
+        let again = serde_json::to_string(&share).unwrap();
+        assert_eq!(serde_json::from_str::<Share>(&again).unwrap(), share);
+        assert!(again.contains("of-later"), "a limit that is not known here is kept: {again}");
+        let plain = serde_json::to_string(&Share::parse("0").unwrap()).unwrap();
+        assert_eq!(plain, r#"{"host":"127.0.0.1","port":0,"token":false}"#);
     }
 
     #[test]

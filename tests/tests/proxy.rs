@@ -5,6 +5,8 @@
 mod changing;
 #[path = "proxy/client.rs"]
 mod client;
+#[path = "proxy/front.rs"]
+mod front;
 #[path = "proxy/ports.rs"]
 mod ports;
 #[path = "proxy/secrets.rs"]

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use drowse_core::front::http::{Limits, Pace};
+use drowse_runtime::serve::limits::{Named, in_force};
 
 use super::connect::{Variable, variables};
+use super::front::{front, given};
+use super::seconds;
 use super::share::token;
-use super::{number, seconds};
 use crate::error::Failure;
 
 /// How long a build may take.
@@ -86,12 +88,9 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Dev, Failure> {
 
 fn http(matches: &ArgMatches) -> Result<Option<Http>, Failure> {
     let one = |flag: &str| matches.get_one::<String>(flag).cloned();
-    let many = |flag: &str| -> Vec<String> {
-        matches.get_many::<String>(flag).into_iter().flatten().cloned().collect()
-    };
     let Some(typed) = one("http") else {
-        let flags = ["http-path", "http-bearer-token", "http-host", "http-origin", "http-limit"];
-        return match flags.into_iter().find(|flag| matches.contains_id(flag)) {
+        let mut flags = ["http-path", "http-bearer-token"].into_iter();
+        return match flags.find(|flag| matches.contains_id(flag)).or_else(|| given(matches)) {
             Some(flag) => Err(Failure::usage(format!("--{flag} is about --http, which is not given"))),
             None => Ok(None),
         };
@@ -108,46 +107,11 @@ fn http(matches: &ArgMatches) -> Result<Option<Http>, Failure> {
         ))
         .with_hint("only for this machine: --http 127.0.0.1:PORT"));
     }
-    let (mut limits, mut pace) = (Limits::default(), Pace::default());
-    for typed in many("http-limit") {
-        limit(&mut limits, &mut pace, &typed)?;
-    }
-    let (path, hosts, origins) = (one("http-path"), many("http-host"), many("http-origin"));
+    let front = front(matches)?;
+    let (limits, pace) = in_force(&front.limits_over(Named::new()));
+    let (path, hosts, origins) = (one("http-path"), front.hosts, front.origins);
+    let (hosts, origins) = (hosts.unwrap_or_default(), origins.unwrap_or_default());
     Ok(Some(Http { address, path, token, hosts, origins, limits, pace }))
-}
-
-fn limit(limits: &mut Limits, pace: &mut Pace, typed: &str) -> Result<(), Failure> {
-    let wrong = |what: &str| Failure::usage(format!("--http-limit {typed}: {what}"));
-    let Some((name, value)) = typed.split_once('=') else { return Err(wrong("it takes NAME=VALUE")) };
-    let count = || match number("--http-limit", value) {
-        Ok(count @ 1..) => Ok(count),
-        _ => Err(wrong("it takes a positive whole number")),
-    };
-    let period = || match seconds(value) {
-        Some(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
-        _ => Err(wrong("it takes a positive number of seconds, or 90s, 10m")),
-    };
-    match name {
-        "connections" => limits.connections = count()?,
-        "body" => limits.body = count()?,
-        "bodies" => limits.bodies = count()?,
-        "sessions" => limits.sessions = count()?,
-        "streams" => limits.streams = count()?,
-        "unread" => limits.unread = count()?,
-        "events" => limits.events = count()?,
-        "idle" => limits.idle = period()?,
-        "head" => limits.head = period()?,
-        "body-time" => limits.body_time = period()?,
-        "stalled" => limits.stalled = period()?,
-        "hold" => pace.hold = if value == "off" { None } else { Some(period()?) },
-        _ => {
-            return Err(wrong(
-                "there is no such limit; there are connections, body, bodies, sessions, streams, unread, events, idle, head, \
-                 body-time, stalled and hold",
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -172,27 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn the_help_has_every_limit_as_it_is() {
+    fn the_help_has_every_period_as_it_is() {
         let help = super::super::verb_help(crate::grammar::verb("dev").unwrap());
-        let table = &help[help.find("connections=").unwrap()..help.find("For example").unwrap()];
-        let mut limits = Limits {
-            connections: 1,
-            body: 1,
-            bodies: 1,
-            sessions: 1,
-            streams: 1,
-            unread: 1,
-            events: 1,
-            idle: Duration::ZERO,
-            head: Duration::ZERO,
-            body_time: Duration::ZERO,
-            stalled: Duration::ZERO,
-        };
-        let mut pace = Pace { hold: Some(Duration::ZERO), ..Pace::default() };
-        for typed in table.split_whitespace().filter(|word| word.contains('=')) {
-            limit(&mut limits, &mut pace, typed).unwrap_or_else(|failure| panic!("{}", failure.message));
-        }
-        assert_eq!((limits, pace), (Limits::default(), Pace::default()));
         let usual = |flag: &str, secs: u64| {
             let of_flag = help.split_once(&format!("--{flag} ")).unwrap().1;
             let until = of_flag.find("\n      --").unwrap_or(of_flag.len());

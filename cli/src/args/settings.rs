@@ -7,7 +7,7 @@ use drowse_runtime::caller::{Change, WantedShare};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{Setting, Settings};
 
-use super::share;
+use super::{front, share};
 use crate::error::Failure;
 
 /// The word that takes a setting back.
@@ -40,6 +40,9 @@ pub(super) fn changes(
                     share::TOKEN
                 )));
             }
+            [name] if front::NAMES.contains(name) => {
+                return Err(Failure::usage(format!("{name} needs a value, or {UNSET}")));
+            }
             _ => {}
         }
         let setting = named(pair.first().copied().unwrap_or_default(), |_| true)?;
@@ -71,6 +74,12 @@ pub(super) fn changes(
         return Err(Failure::usage(
             "proxy-bearer-token is for a session that is shared: leave out proxy off",
         ));
+    }
+    if wanted.front.is_given() && wanted.at == Some(None) {
+        return Err(Failure::usage(format!(
+            "{} are for a session that is shared: leave out proxy off",
+            front::NAMES.join(", ")
+        )));
     }
     Ok((changes, wanted))
 }

@@ -11,6 +11,7 @@ use drowse_runtime::caller::WantedShare;
 use drowse_runtime::remote;
 use drowse_runtime::share::{Share, check_token};
 
+use super::front;
 use crate::error::Failure;
 
 /// The longest file of a token.
@@ -38,7 +39,16 @@ pub(super) fn proxies(matches: &ArgMatches) -> Result<(Option<String>, WantedSha
             "--proxy-bearer-token is for a session that is shared: leave out --proxy off",
         ));
     }
-    Ok((upstream, wanted))
+    wanted.front = front::front(matches)?;
+    match (front::given(matches), &wanted.at) {
+        (Some(flag), None) => Err(Failure::usage(format!(
+            "--{flag} is about sharing the session, and it is not said where: give --proxy [host:]port, too"
+        ))),
+        (Some(flag), Some(None)) => {
+            Err(Failure::usage(format!("--{flag} is for a session that is shared: leave out --proxy off")))
+        }
+        _ => Ok((upstream, wanted)),
+    }
 }
 
 /// The URL of a proxy, where nothing can be shared.
@@ -95,7 +105,7 @@ pub(super) fn set(wanted: &mut WantedShare, name: &str, typed: &str) -> Result<b
         "proxy" if typed == "off" => wanted.at.replace(None).is_some(),
         "proxy" => wanted.at.replace(Some(place(typed)?)).is_some(),
         TOKEN => wanted.token.replace(token_of(TOKEN, typed)?).is_some(),
-        _ => return Ok(false),
+        _ => return front::set(&mut wanted.front, name, typed),
     };
     if twice {
         return Err(Failure::usage(format!("{name} is given twice")));

@@ -1,6 +1,8 @@
 //! Lines as people type them.
 
 use drowse_runtime::record::{OnExpiry, Setting, Settings};
+use drowse_runtime::serve::limits::LimitName;
+use drowse_runtime::share::WantedFront;
 use drowse_runtime::snapshot::{PatternKind, Scope};
 
 use super::*;
@@ -275,6 +277,15 @@ fn what_cannot_be_said_of_a_server() {
         ),
         ("connect x.example --proxy 1 --proxy-bearer-token @/no/such".to_owned(), "cannot read /no/such"),
         ("connect x.example --proxy 1 --proxy-bearer-token ${NO_SUCH}".to_owned(), "NO_SUCH is not set"),
+        ("connect x.example --http-limit idle=1".to_owned(), "--http-limit is about sharing the session"),
+        ("connect x.example --proxy http://p:1 --http-host h".to_owned(), "give --proxy [host:]port, too"),
+        ("connect x.example --http-origin=".to_owned(), "give --proxy [host:]port, too"),
+        ("connect x.example --proxy off --http-origin o".to_owned(), "leave out --proxy off"),
+        (
+            "connect x.example --proxy 1 --http-limit idle".to_owned(),
+            "--http-limit idle: it takes NAME=VALUE",
+        ),
+        ("connect x.example --proxy 1 --http-limit idel=1".to_owned(), "there is no such limit"),
         (
             "tools-list --server x.example --proxy 8080".to_owned(),
             "a session is shared at 127.0.0.1:8080 by `connect`",
@@ -309,7 +320,38 @@ fn where_a_session_is_shared() {
     assert_eq!(both.share.at.unwrap().unwrap().to_string(), "[::1]:0");
     assert_eq!(connected("connect x.example --proxy off").share.at, Some(None));
     assert_eq!(connected("connect x.example").share, WantedShare::default());
+    let front = connected(
+        "connect x.example --proxy 1 --http-origin https://a --http-host=b --http-origin https://c --http-limit idle=2m \
+         --http-limit hold=off --http-limit body=default",
+    );
+    let limits = vec![(LimitName::Idle, Some(120)), (LimitName::Hold, Some(0)), (LimitName::Body, None)];
+    let lists = (Some(vec!["b".to_owned()]), Some(vec!["https://a".to_owned(), "https://c".to_owned()]));
+    assert_eq!(front.share.front, WantedFront { hosts: lists.0, origins: lists.1, limits });
+    let back = connected("connect x.example --proxy 1 --http-host=").share.front;
+    assert_eq!(back, WantedFront { hosts: Some(Vec::new()), ..WantedFront::default() });
     assert!(connected(&format!("connect {at} --proxy 0")).share.at.unwrap().is_some(), "a free one for each");
+}
+
+#[test]
+fn how_a_shared_session_is_set() {
+    let of = |text: &str| match command_of(text) {
+        Command::Set { changes, share, .. } if changes.is_empty() => share.front,
+        other => panic!("{text}: {other:?}"),
+    };
+    let set = of(
+        "@s set http-limit idle=9 http-origin https://a http-limit sessions=default http-origin https://b",
+    );
+    assert_eq!(set.origins.unwrap(), ["https://a", "https://b"]);
+    assert_eq!(set.limits, [(LimitName::Idle, Some(9)), (LimitName::Sessions, None)]);
+    assert_eq!(of("set @s http-host default").hosts, Some(Vec::new()));
+    assert!(of("set @s http-limit default").limits.iter().all(|(_, value)| value.is_none()));
+    for (text, says) in [
+        ("@s set http-limit", "http-limit needs a value"),
+        ("@s set http-limit idle=0", "http-limit idle=0: it takes a positive number of seconds"),
+        ("@s set proxy off http-limit idle=1", "leave out proxy off"),
+    ] {
+        assert!(refused(text).message.contains(says), "{text}: {}", refused(text).message);
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::args::Config;
 use crate::error::Failure;
 use crate::layout::{pad, width};
 use crate::output::{Style, paint};
+use crate::render::sessions::{front_words, share_json};
 use crate::text::one_line;
 
 /// How much of a value fits a line.
@@ -98,7 +99,7 @@ pub(super) fn set(
 /// Where the session is shared, as the list has it.
 fn sharing(document: &mut Map<String, Value>, listed: &Listed) {
     let share = listed.record.as_ref().ok().and_then(|record| record.share.as_ref());
-    let share = share.map(|share| json!({"address": share.to_string(), "bearerToken": share.token}));
+    let share = share.map(share_json);
     document.insert("share".into(), share.into());
     let listener = listed.listener.as_ref();
     let listener = listener.map(|listener| json!({"url": listener.url, "pid": listener.pid}));
@@ -109,9 +110,10 @@ fn sharing(document: &mut Map<String, Value>, listed: &Listed) {
 fn shared_line(listed: &Listed) -> Option<String> {
     let share = listed.record.as_ref().ok()?.share.as_ref()?;
     let token = if share.token { ", with its bearer token" } else { "" };
+    let front = front_words(share);
     Some(match &listed.listener {
-        Some(listener) => format!("shared at {}{token}", listener.url),
-        None => format!("to be shared at {share}{token}"),
+        Some(listener) => format!("shared at {}{token}{front}", listener.url),
+        None => format!("to be shared at {share}{token}{front}"),
     })
 }
 

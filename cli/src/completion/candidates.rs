@@ -4,10 +4,12 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use drowse_runtime::caller::Sessions;
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::Setting;
+use drowse_runtime::serve::limits::LimitName;
 
 use super::files::{self, Wanted};
 use super::known::{self, Argument, Offers};
 use super::{Candidate, Shell};
+use crate::args::{HTTP_LIMIT, HTTP_SETTINGS};
 use crate::grammar::{self, Session, Verb, topics};
 use crate::text::{is_steering, one_line};
 
@@ -153,6 +155,10 @@ impl Line<'_> {
                 if !given.contains(&"proxy-bearer-token") {
                     settings.push(word("proxy-bearer-token", "the token of clients to whom it is shared"));
                 }
+                // Each may be given several times.
+                settings.extend(
+                    HTTP_SETTINGS.map(|name| word(name, "who else comes in there, or how much there may be")),
+                );
                 settings
             }
             ("config", []) => ["get", "set", "unset", "path"].map(|one| word(one, "")).into(),
@@ -218,6 +224,7 @@ impl Line<'_> {
             Some(Setting::Cacert) => return files::paths("", self.current, Wanted::Files),
             Some(Setting::Roots) => return files::paths("", self.current, Wanted::Directories),
             Some(_) => &[],
+            None if setting == HTTP_LIMIT => return limits(""),
             None => return Vec::new(),
         };
         words.iter().chain(&["default"]).map(|one| word(one, "")).collect()
@@ -252,6 +259,7 @@ impl Line<'_> {
             ("elicit", ..) => {
                 ["accept-defaults", "decline"].map(|one| word(&format!("{before}{one}"), "")).into()
             }
+            (HTTP_LIMIT, ..) => limits(before),
             ("env", ..) => {
                 let mut names = files::variables(value);
                 names.iter_mut().for_each(|name| name.value.insert_str(0, before));
@@ -264,6 +272,13 @@ impl Line<'_> {
             _ => Vec::new(),
         }
     }
+}
+
+/// The limits of those that come in over HTTP.
+fn limits(before: &str) -> Vec<Candidate> {
+    let limit =
+        |limit: LimitName| Candidate { goes_on: true, ..word(&format!("{before}{}=", limit.name()), "") };
+    LimitName::ALL.map(limit).into()
 }
 
 fn unfit(c: char) -> bool {
@@ -425,6 +440,11 @@ mod tests {
             ("connect x --on-expiry ", &["fresh", "fail"]),
             ("connect x --on-expiry=fa", &["--on-expiry=fail"]),
             ("connect --idle", &["--idle-timeout"]),
+            ("connect x --proxy 0 --http-l", &["--http-limit"]),
+            ("connect x --proxy 0 --http-limit b", &["body=", "bodies=", "body-time="]),
+            ("dev --http 0 --http-limit=se", &["--http-limit=sessions="]),
+            ("@files set http-limit h", &["head=", "hold="]),
+            ("@files set proxy 0 http-o", &["http-origin"]),
             ("@files tools-call search --schema-mode s", &["strict"]),
             ("@files tools-call search --elicit d", &["decline"]),
             ("@files tools-list --fu", &["--full"]),

@@ -25,9 +25,11 @@ Sharing it over HTTP:
   headers, environment and command line stay with you. Port 0 is a free one, and the same again later; `drowse` shows it. \
   --proxy-bearer-token lets in only clients that send that token, and other hosts than this machine's own need one. Give it as \
   @FILE or '${NAME}' (a variable), so that nobody sees it in a list of processes. --proxy off takes it back, and `drowse set @name proxy …` does all of that without a restart.
+  --http-host, --http-origin and --http-limit NAME=VALUE say who else comes in, and how much there may be: `drowse dev --help` has \
+  the limits. They stay with the session; NAME=default takes a limit back, and '' all names or origins.
   With --idle-timeout the listener stays while the server sleeps, and a client's next call wakes it; lists are answered from what \
   was saved. A client that keeps a session open (the protocol up to 2025-11-25) keeps the server awake until it ends that, or \
-  does not use it for 30 min. `close` gives the port up; after a crash or a kill of drowse the next command takes it again. If \
+  does not use it for 30 min (or --http-limit idle=…). `close` gives the port up; after a crash or a kill of drowse the next command takes it again. If \
   somebody else has the port, connect and restart fail, and other commands work without it.
 
 Questions of the server:
@@ -215,6 +217,7 @@ Settings:
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
   proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
   proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}
+  http-host, http-origin, http-limit   as the flags of connect, for a session that is shared; at once, and clients there begin anew
 
 `default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \
 one holds. All of it survives restarts. No server is started by it, and it is no use of one. A port that is taken changes nothing: \

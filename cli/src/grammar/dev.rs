@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, Command};
 use super::{switch, value, variables};
 
 pub(super) fn build(command: Command) -> Command {
-    command
+    let command = command
         .arg(value(
             "build",
             None,
@@ -47,7 +47,22 @@ pub(super) fn build(command: Command) -> Command {
             None,
             "TOKEN",
             "HTTP: let only requests with this token in; @FILE reads it from a file, '${NAME}' from a variable",
-        ))
+        ));
+    front(command)
+        .arg(variables("Set another variable for the server, and never show its value; repeatable"))
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .help("The server's command and its arguments")
+                .num_args(0..)
+                .hide(true)
+                .last(true),
+        )
+}
+
+/// The flags that say who else comes in over HTTP, and how much there may be. `connect` has them, too.
+pub(super) fn front(command: Command) -> Command {
+    command
         .arg(
             value("http-host", None, "NAME", "HTTP: another name by which clients reach it; repeatable")
                 .action(ArgAction::Append),
@@ -65,14 +80,5 @@ pub(super) fn build(command: Command) -> Command {
                  hold (durations); repeatable",
             )
             .action(ArgAction::Append),
-        )
-        .arg(variables("Set another variable for the server, and never show its value; repeatable"))
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .help("The server's command and its arguments")
-                .num_args(0..)
-                .hide(true)
-                .last(true),
         )
 }

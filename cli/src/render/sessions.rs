@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use drowse_runtime::caller::Listed;
 use drowse_runtime::record::{self, SessionRecord, State, Target, states};
+use drowse_runtime::serve::limits::Shown;
+use drowse_runtime::share::Share;
 use drowse_runtime::wire::Status;
 use serde_json::{Map, Value, json};
 
@@ -195,7 +197,7 @@ pub(crate) fn to_json(session: &Listed) -> Map<String, Value> {
 /// Where it is shared, and by which process; of the token no more than that there is one.
 fn sharing(session: &Listed, record: &SessionRecord, extra: &mut Map<String, Value>) {
     if let Some(share) = &record.share {
-        extra.insert("share".into(), json!({"address": share.to_string(), "bearerToken": share.token}));
+        extra.insert("share".into(), share_json(share));
     }
     if let Some(listener) = &session.listener {
         extra.insert("listener".into(), json!({"pid": listener.pid, "url": listener.url}));
@@ -205,6 +207,36 @@ fn sharing(session: &Listed, record: &SessionRecord, extra: &mut Map<String, Val
     }
 }
 
+/// What was said of sharing it; of the token no more than that there is one.
+pub(crate) fn share_json(share: &Share) -> Value {
+    let mut said = json!({"address": share.to_string(), "bearerToken": share.token});
+    if !share.hosts.is_empty() {
+        said["hosts"] = json!(share.hosts);
+    }
+    if !share.origins.is_empty() {
+        said["origins"] = json!(share.origins);
+    }
+    if !share.limits.is_empty() {
+        said["limits"] = json!(share.limits);
+    }
+    said
+}
+
+/// Who else comes in, and what is limited otherwise than usual, for people; begins with a semicolon if there is any.
+pub(crate) fn front_words(share: &Share) -> String {
+    let mut words = String::new();
+    for (what, names) in [("also as", &share.hosts), ("for pages of", &share.origins)] {
+        if !names.is_empty() {
+            words += &format!("; {what} {}", names.join(", "));
+        }
+    }
+    let limits: Vec<_> = share.limits.iter().map(|(name, value)| Shown(name, *value).to_string()).collect();
+    if !limits.is_empty() {
+        words += &format!("; {}", limits.join(" "));
+    }
+    one_line(&words, REASON_WIDTH)
+}
+
 /// Why it is not shared though it is to be, if its bridge said so.
 fn not_shared(session: &Listed) -> Option<&str> {
     session.known.as_ref()?.not_shared.as_deref().filter(|_| session.bridge_pid.is_some())
@@ -212,13 +244,14 @@ fn not_shared(session: &Listed) -> Option<&str> {
 
 /// Where it is shared, for people.
 fn shared(session: &Listed) -> Option<String> {
-    let token =
-        session.record.as_ref().is_ok_and(|record| record.share.as_ref().is_some_and(|share| share.token));
+    let share = session.record.as_ref().ok().and_then(|record| record.share.as_ref());
+    let token = share.is_some_and(|share| share.token);
+    let front = share.map(front_words).unwrap_or_default();
     match (&session.listener, not_shared(session)) {
         (Some(listener), _) => {
             let who = if session.bridge_pid.is_some() { "its bridge" } else { "its listener" };
             let token = if token { ", for clients with its bearer token" } else { "" };
-            Some(format!("shared at {}{token} ({who} is process {})", listener.url, listener.pid))
+            Some(format!("shared at {}{token}{front} ({who} is process {})", listener.url, listener.pid))
         }
         (None, why) => why.map(|why| one_line(why, REASON_WIDTH)),
     }
@@ -448,6 +481,20 @@ mod tests {
         assert_eq!(extra["share"], json!({"address": "127.0.0.1:0", "bearerToken": true}));
         assert_eq!(extra["listener"], json!({"pid": 6, "url": "http://127.0.0.1:7/mcp"}));
         assert!(extra.get("serverPid").is_none());
+        listed.record.as_mut().unwrap().share = serde_json::from_value(json!({
+            "host": "127.0.0.1", "port": 0, "hosts": ["box"], "origins": ["https://a", "https://b"],
+            "limits": {"sessions": 1, "idle": 60, "hold": 0},
+        }))
+        .unwrap();
+        assert!(
+            hints(&listed, 0)[0].contains(
+                "/mcp; also as box; for pages of https://a, https://b; hold=off idle=60s sessions=1 (its listener"
+            ),
+            "{:?}",
+            hints(&listed, 0)
+        );
+        let said = &to_json(&listed)["_drowse"]["share"];
+        assert_eq!((&said["hosts"], &said["limits"]["idle"]), (&json!(["box"]), &json!(60)));
         let mut failed = session(State::Live);
         failed.known.as_mut().unwrap().not_shared = Some("port 7 is in use".into());
         assert_eq!(hints(&failed, 0)[0], "port 7 is in use");

@@ -48,7 +48,7 @@ use crate::home::{Home, SessionName};
 use crate::input::ClientCapabilities;
 use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
 use crate::remote::Header;
-use crate::share::Share;
+use crate::share::{Share, WantedFront};
 pub use crate::wait::Wait;
 use crate::wire::{METHOD_STATUS, Status};
 
@@ -122,13 +122,15 @@ pub struct WantedShare {
     pub at: Option<Option<Share>>,
     /// The bearer token of those who come in there; absent: as it was, if it is shared already.
     pub token: Option<String>,
+    /// Who else may come in, and how much there may be; likewise.
+    pub front: WantedFront,
 }
 
 impl WantedShare {
     /// Whether there is anything of it.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        self.at.is_some() || self.token.is_some()
+        self.at.is_some() || self.token.is_some() || self.front.is_given()
     }
 }
 

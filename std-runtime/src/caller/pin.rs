@@ -287,14 +287,20 @@ fn share(
         check_token(token)?;
     }
     match &wanted.at {
-        Some(at) => record.share.clone_from(at),
+        Some(Some(at)) => {
+            let known = record.share.take();
+            record.share = Some(known.map_or_else(|| at.clone(), |known| known.moved_to(at)));
+        }
+        Some(None) => record.share = None,
         None if wanted.token.is_some() && record.share.is_none() => return Err(ShareError::Unshared.into()),
         None => {}
     }
     match &mut record.share {
         None if wanted.token.is_some() => return Err(ShareError::Unshared.into()),
+        None if wanted.front.is_given() => return Err(ShareError::NoFront.into()),
         None => credentials.share_token = None,
         Some(share) => {
+            share.take(&wanted.front);
             if let Some(token) = &wanted.token {
                 credentials.share_token = Some(token.clone());
             }

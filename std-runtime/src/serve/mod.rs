@@ -9,6 +9,7 @@ mod body;
 mod endpoint;
 mod io;
 mod lane;
+pub mod limits;
 mod once;
 mod session;
 mod turns;

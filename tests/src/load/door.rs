@@ -204,7 +204,6 @@ mod tests {
         turn(&mut door);
         door.answer(0, &[b"t", b"wo"]);
         door.answer(7, &[b"nobody"]);
-        drop(turn);
         let bodies = [b"one", b"two", b"six"].map(|body| (0, body.to_vec()));
         assert_eq!(seen, bodies);
         client.shutdown(std::net::Shutdown::Write).unwrap();

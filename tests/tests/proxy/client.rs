@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Client {
     authority: String,
     path: String,
+    /// What it calls the host.
+    host: String,
     token: Option<String>,
 }
 
@@ -33,7 +35,7 @@ impl Response {
         serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then(|| value.trim())
@@ -48,7 +50,8 @@ impl Client {
         let url = session.state().and_then(|state| state.shared_at).expect("it is shared");
         let (authority, path) =
             url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
-        Self { authority: authority.to_owned(), path: format!("/{path}"), token: None }
+        let (authority, path) = (authority.to_owned(), format!("/{path}"));
+        Self { host: authority.clone(), authority, path, token: None }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -57,6 +60,10 @@ impl Client {
 
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    pub(crate) fn by_name(&self, host: &str) -> Self {
+        Self { host: host.to_owned(), ..self.clone() }
     }
 
     pub(crate) fn try_send(
@@ -71,7 +78,7 @@ impl Client {
             "{method} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
             self.path,
-            self.authority,
+            self.host,
             body.len()
         );
         if let Some(token) = &self.token {
@@ -122,12 +129,18 @@ impl Client {
         text.unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
+    /// Asks for a session of the legacy era.
+    #[track_caller]
+    pub(crate) fn initialize(&self) -> Response {
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+        self.send("POST", &[], &body)
+    }
+
     /// A session of the legacy era.
     #[track_caller]
     pub(crate) fn open(&self) -> Stateful {
-        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
-        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
-        let response = self.send("POST", &[], &body);
+        let response = self.initialize();
         assert_eq!(response.status, 200, "{response:?}");
         let id = response.header("Mcp-Session-Id").expect("a session").to_owned();
         Stateful { client: self.clone(), id }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::record::Settings;
+use crate::serve::limits::LimitName;
+use crate::share::WantedFront;
 
 fn environment(pairs: &[(&str, &str)]) -> Environment {
     pairs.iter().map(|(k, v)| (OsString::from(*k), OsString::from(*v))).collect()
@@ -326,6 +328,45 @@ fn changing_a_session_touches_only_what_is_given() {
     assert_eq!(new.record.settings.timeout_ms, Some(3));
     assert_eq!(new.record.pins, ["T", "U"]);
     assert_eq!(new.credentials.ambient["PATH"], "/old");
+}
+
+#[test]
+fn who_comes_in_stays_as_it_was_said_until_it_is_said_otherwise() {
+    let first = pin(&wanted(command(), Environment::default()), &none()).unwrap();
+    let named = |limits: &[(LimitName, Option<u64>)]| WantedFront {
+        limits: limits.to_vec(),
+        ..WantedFront::default()
+    };
+    let to = |old: &Pinned, at: Option<&str>, front: WantedFront| {
+        let at = at.map(|at| (at != "off").then(|| Share::parse(at).unwrap()));
+        reshared(&old.record, &old.credentials, &WantedShare { at, token: None, front })
+    };
+    assert!(matches!(
+        to(&first, None, named(&[(LimitName::Idle, Some(1))])),
+        Err(CallError::Config(ConfigError::Share(ShareError::NoFront)))
+    ));
+    let front = WantedFront {
+        hosts: Some(vec!["box".into()]),
+        origins: Some(vec!["https://o".into()]),
+        limits: vec![(LimitName::Sessions, Some(1)), (LimitName::Hold, Some(5)), (LimitName::Hold, Some(0))],
+    };
+    let second = to(&first, Some("0"), front).unwrap();
+    let (old, new) = ((&first.record, &first.credentials), &second);
+    assert_eq!(difference(old, new), Difference::Start);
+    // Elsewhere, and with one more limit.
+    let third = to(&second, Some("127.0.0.2:9"), named(&[(LimitName::Idle, Some(60))])).unwrap();
+    let share = third.record.share.clone().unwrap();
+    assert_eq!((share.to_string().as_str(), &share.hosts[..]), ("127.0.0.2:9", &["box".to_owned()][..]));
+    assert_eq!(share.origins, ["https://o"]);
+    let limits: Vec<_> = share.limits.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(limits, [("hold", 0), ("idle", 60), ("sessions", 1)]);
+    let usual = WantedFront { hosts: Some(Vec::new()), ..named(&[(LimitName::Sessions, None)]) };
+    let share = to(&third, None, usual).unwrap().record.share.unwrap();
+    assert!(share.hosts.is_empty() && !share.origins.is_empty() && !share.limits.contains_key("sessions"));
+    // What is no more shared begins anew.
+    let ended = to(&third, Some("off"), WantedFront::default()).unwrap();
+    let again = to(&ended, Some("0"), WantedFront::default()).unwrap();
+    assert_eq!(again.record.share, Some(Share::parse("0").unwrap()));
 }
 
 #[test]
