@@ -116,6 +116,9 @@ fn http(matches: &ArgMatches) -> Result<Option<Http>, Failure> {
     Ok(Some(Http { address, path, token, hosts, origins, limits, pace }))
 }
 
+/// As many sessions may be had at most.
+const MOST_SESSIONS: usize = 1 << 16;
+
 fn limit(limits: &mut Limits, pace: &mut Pace, typed: &str) -> Result<(), Failure> {
     let wrong = |what: &str| Failure::usage(format!("--http-limit {typed}: {what}"));
     let Some((name, value)) = typed.split_once('=') else { return Err(wrong("it takes NAME=VALUE")) };
@@ -131,7 +134,11 @@ fn limit(limits: &mut Limits, pace: &mut Pace, typed: &str) -> Result<(), Failur
         "connections" => limits.connections = count()?,
         "body" => limits.body = count()?,
         "bodies" => limits.bodies = count()?,
-        "sessions" => limits.sessions = count()?,
+        // Room for all of them is made at the start.
+        "sessions" => match count()? {
+            most @ ..=MOST_SESSIONS => limits.sessions = most,
+            _ => return Err(wrong(&format!("{MOST_SESSIONS} are the most"))),
+        },
         "streams" => limits.streams = count()?,
         "unread" => limits.unread = count()?,
         "events" => limits.events = count()?,

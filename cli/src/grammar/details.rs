@@ -214,7 +214,8 @@ Settings:
   sampling-command the shell command that asks a language model for the server
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
   proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
-  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}
+  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}; off: everybody
+                       on this machine
 
 `default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \
 one holds. All of it survives restarts. No server is started by it, and it is no use of one. A port that is taken changes nothing: \

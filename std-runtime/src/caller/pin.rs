@@ -283,20 +283,19 @@ fn share(
     credentials: &mut Credentials,
     wanted: &WantedShare,
 ) -> Result<(), ConfigError> {
-    if let Some(token) = &wanted.token {
+    let token = wanted.token.as_ref().and_then(Option::as_ref);
+    if let Some(token) = token {
         check_token(token)?;
     }
-    match &wanted.at {
-        Some(at) => record.share.clone_from(at),
-        None if wanted.token.is_some() && record.share.is_none() => return Err(ShareError::Unshared.into()),
-        None => {}
+    if let Some(at) = &wanted.at {
+        record.share.clone_from(at);
     }
     match &mut record.share {
-        None if wanted.token.is_some() => return Err(ShareError::Unshared.into()),
+        None if token.is_some() => return Err(ShareError::Unshared.into()),
         None => credentials.share_token = None,
         Some(share) => {
             if let Some(token) = &wanted.token {
-                credentials.share_token = Some(token.clone());
+                credentials.share_token.clone_from(token);
             }
             share.token = credentials.share_token.is_some();
             share.check()?;
