@@ -213,6 +213,16 @@ mod tests {
     }
 
     #[test]
+    fn there_is_room_for_all_sessions() {
+        let sessions = |typed: &str| line(&format!("dev --http 0 --http-limit sessions={typed} x"));
+        assert_eq!(sessions("65536").unwrap().0.http.unwrap().limits.sessions, MOST_SESSIONS);
+        for wrong in ["65537", "99999999999", "18446744073709551615"] {
+            let failure = refused(&format!("dev --http 0 --http-limit sessions={wrong} x"));
+            assert!(failure.message.contains("65536 are the most"), "{}", failure.message);
+        }
+    }
+
+    #[test]
     fn a_stream_is_held_for_as_long_as_is_said() {
         let hold = |typed: &str| {
             line(&format!("dev --http 0 {typed} x")).map(|(dev, _)| dev.http.unwrap().pace.hold)
