@@ -70,7 +70,7 @@ pub(super) fn changes(
             _ => return Err(Failure::usage(format!("{} is given twice", setting.name()))),
         }
     }
-    if wanted.token.is_some() && wanted.at == Some(None) {
+    if matches!(wanted.token, Some(Some(_))) && wanted.at == Some(None) {
         return Err(Failure::usage(
             "proxy-bearer-token is for a session that is shared: leave out proxy off",
         ));

@@ -33,7 +33,7 @@ pub(super) fn proxies(matches: &ArgMatches) -> Result<(Option<String>, WantedSha
             return Err(Failure::usage("--proxy is given twice"));
         }
     }
-    wanted.token = token(matches, "proxy-bearer-token")?;
+    wanted.token = token(matches, "proxy-bearer-token")?.map(Some);
     if wanted.token.is_some() && wanted.at == Some(None) {
         return Err(Failure::usage(
             "--proxy-bearer-token is for a session that is shared: leave out --proxy off",
@@ -104,7 +104,9 @@ pub(super) fn set(wanted: &mut WantedShare, name: &str, typed: &str) -> Result<b
         "proxy" if typed.contains("://") || typed == "default" => return Ok(false),
         "proxy" if typed == "off" => wanted.at.replace(None).is_some(),
         "proxy" => wanted.at.replace(Some(place(typed)?)).is_some(),
-        TOKEN => wanted.token.replace(token_of(TOKEN, typed)?).is_some(),
+        // Words that take back are no tokens: everybody would guess them.
+        TOKEN if matches!(typed, "default" | "off") => wanted.token.replace(None).is_some(),
+        TOKEN => wanted.token.replace(Some(token_of(TOKEN, typed)?)).is_some(),
         _ => return front::set(&mut wanted.front, name, typed),
     };
     if twice {

@@ -314,7 +314,7 @@ fn where_a_session_is_shared() {
     let at = file.path().display();
     let shared = connected(&format!("connect --proxy 8080 --proxy-bearer-token @{at} -- cat"));
     assert_eq!(shared.share.at.unwrap().unwrap().to_string(), "127.0.0.1:8080");
-    assert_eq!((shared.share.token.as_deref(), shared.settings.proxy), (Some("hush"), None));
+    assert_eq!((shared.share.token.unwrap().as_deref(), shared.settings.proxy), (Some("hush"), None));
     let both = connected("connect x.example --proxy http://p:1 --proxy [::1]:0 --proxy-bearer-token t");
     assert_eq!(both.settings.proxy.as_deref(), Some("http://p:1"));
     assert_eq!(both.share.at.unwrap().unwrap().to_string(), "[::1]:0");

@@ -84,6 +84,13 @@ pub(super) fn set(
             warn_of_sharing(context, &listed);
         }
     }
+    if shared.is_none()
+        && named.contains(&Setting::Proxy)
+        && let Some(line) = shared_line(&listed)
+    {
+        // The other thing of that name.
+        context.output.notice(format_args!("still {line}\n  ↳ no more: drowse {session} set proxy off"));
+    }
     if done.heard == Heard::No {
         context.output.warning("config", format_args!("the bridge of {session} does not take settings"));
     }

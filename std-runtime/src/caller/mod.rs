@@ -120,8 +120,8 @@ pub struct Wanted {
 pub struct WantedShare {
     /// Where, or no more; absent: as it was.
     pub at: Option<Option<Share>>,
-    /// The bearer token of those who come in there; absent: as it was, if it is shared already.
-    pub token: Option<String>,
+    /// The bearer token of those who come in there, or none any more; absent: as it was, if it is shared already.
+    pub token: Option<Option<String>>,
     /// Who else may come in, and how much there may be; likewise.
     pub front: WantedFront,
 }

@@ -283,7 +283,8 @@ fn share(
     credentials: &mut Credentials,
     wanted: &WantedShare,
 ) -> Result<(), ConfigError> {
-    if let Some(token) = &wanted.token {
+    let token = wanted.token.as_ref().and_then(Option::as_ref);
+    if let Some(token) = token {
         check_token(token)?;
     }
     match &wanted.at {
@@ -292,17 +293,16 @@ fn share(
             record.share = Some(known.map_or_else(|| at.clone(), |known| known.moved_to(at)));
         }
         Some(None) => record.share = None,
-        None if wanted.token.is_some() && record.share.is_none() => return Err(ShareError::Unshared.into()),
         None => {}
     }
     match &mut record.share {
-        None if wanted.token.is_some() => return Err(ShareError::Unshared.into()),
+        None if token.is_some() => return Err(ShareError::Unshared.into()),
         None if wanted.front.is_given() => return Err(ShareError::NoFront.into()),
         None => credentials.share_token = None,
         Some(share) => {
             share.take(&wanted.front);
             if let Some(token) = &wanted.token {
-                credentials.share_token = Some(token.clone());
+                credentials.share_token.clone_from(token);
             }
             share.token = credentials.share_token.is_some();
             share.check()?;

@@ -6,8 +6,10 @@ use std::fmt;
 use drowse_core::front::http::{Limits, Pace};
 use drowse_core::time::Duration;
 
-/// More slots than that nobody needs, and each of them costs memory.
+/// More than that nobody needs.
 const MOST_SLOTS: u64 = 1_000_000;
+/// Room for all sessions is made at the start.
+const MOST_SESSIONS: u64 = 1 << 16;
 /// Far beyond any memory, and far from overflow.
 const MOST_BYTES: u64 = 1 << 40;
 /// A century, likewise.
@@ -98,7 +100,8 @@ impl LimitName {
     #[must_use]
     pub const fn most(self) -> u64 {
         match self {
-            Self::Connections | Self::Sessions | Self::Streams => MOST_SLOTS,
+            Self::Connections | Self::Streams => MOST_SLOTS,
+            Self::Sessions => MOST_SESSIONS,
             Self::Body | Self::Bodies | Self::Unread | Self::Events => MOST_BYTES,
             Self::Idle | Self::Head | Self::BodyTime | Self::Stalled | Self::Hold => MOST_SECONDS,
         }
@@ -169,7 +172,7 @@ mod tests {
         assert_eq!(of(&[("hold", 0)]).1.hold, None);
         // By hand: nothing that would overflow, use up the memory or let nobody in.
         let (limits, _) = of(&[("sessions", u64::MAX), ("head", u64::MAX), ("connections", 0)]);
-        assert_eq!((limits.sessions, limits.connections), (1_000_000, 1));
+        assert_eq!((limits.sessions, limits.connections), (1 << 16, 1));
         assert_eq!(limits.head, Duration::from_secs(MOST_SECONDS));
         for limit in LimitName::ALL {
             assert_eq!(LimitName::from_name(limit.name()), Some(limit));

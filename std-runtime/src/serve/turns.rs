@@ -73,7 +73,7 @@ impl Turn {
     /// It lasts as long as the body of its response.
     pub(super) fn watch(self, response: Response) -> Response {
         self.give();
-        response.map(|body| Body::new(Watched { body, turn: SendWrapper::new(self) }))
+        response.map(|body| Body::new(Watched { body, rest: Bytes::new(), turn: SendWrapper::new(self) }))
     }
 }
 
@@ -84,9 +84,15 @@ impl Drop for Turn {
     }
 }
 
-/// A body that is asked for more only when the client has taken what there was.
+/// The most that is given at once. Who takes less in the time that a client has takes nothing.
+const PIECE: usize = 16 << 10;
+
+/// A body that is asked for more only when the client has taken what there was. What is long is given in pieces, so that
+/// a client which takes it slowly is not one that takes nothing.
 struct Watched {
     body: Body,
+    /// What is left of a frame.
+    rest: Bytes,
     turn: SendWrapper<Turn>,
 }
 
@@ -99,16 +105,67 @@ impl http_body::Body for Watched {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.turn.turns.inner.borrow_mut().taken(self.turn.number);
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let frame = if self.rest.is_empty() {
+            ready!(Pin::new(&mut self.body).poll_frame(context))
+        } else {
+            Some(Ok(Frame::data(std::mem::take(&mut self.rest))))
+        };
         self.turn.give();
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| {
+                frame.map_data(|mut data| {
+                    self.rest = data.split_off(data.len().min(PIECE));
+                    data
+                })
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower().saturating_add(rest));
+        if let Some(upper) = body.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use http_body::Body as _;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_a_long_answer_slowly_does_something() {
+        let stalled = Duration::from_secs(10);
+        let turns = Turns::new(&Limits { head: stalled, stalled, ..Limits::default() }, 4);
+        let length = 5 * PIECE + 1;
+        let mut body =
+            Body::new(turns.begin().watch(Response::new(Body::from(vec![b'x'; length]))).into_body());
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut taken = 0;
+        while taken < length {
+            assert_eq!(body.size_hint().exact(), Some((length - taken) as u64));
+            assert!(!body.is_end_stream());
+            let over = tokio::time::timeout(Duration::from_secs(9), turns.over()).await;
+            assert!(over.is_err(), "after {taken} bytes");
+            let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) else {
+                panic!("after {taken} bytes");
+            };
+            let data = frame.into_data().unwrap();
+            assert!(data.len() <= PIECE && data.iter().all(|byte| *byte == b'x'));
+            taken += data.len();
+        }
+        assert!(body.is_end_stream());
+        // The last of it is not taken.
+        tokio::time::timeout(Duration::from_secs(11), turns.over()).await.unwrap();
     }
 }

@@ -14,6 +14,7 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 /// An acknowledgement, or the end of a stream.
 const FLAG: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -41,6 +42,11 @@ impl Two {
     }
 
     async fn call(&mut self, stream: u32, seconds: f64) {
+        self.call_tagged(stream, seconds, "a").await;
+    }
+
+    /// The answer has the tag.
+    async fn call_tagged(&mut self, stream: u32, seconds: f64, tag: &str) {
         let mut head = Vec::new();
         for (name, value) in [
             (":method", "POST"),
@@ -60,10 +66,14 @@ impl Two {
                 head.extend_from_slice(text.as_bytes());
             }
         }
-        let params = with_meta(json!({"name": "slow", "arguments": {"tag": "a", "seconds": seconds}}));
+        let params = with_meta(json!({"name": "slow", "arguments": {"tag": tag, "seconds": seconds}}));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
         self.write(HEADERS, END_HEADERS, stream, &head).await;
-        self.write(DATA, FLAG, stream, body.as_bytes()).await;
+        let mut pieces = body.as_bytes().chunks(16 << 10).peekable();
+        while let Some(piece) = pieces.next() {
+            let last = if pieces.peek().is_none() { FLAG } else { 0 };
+            self.write(DATA, last, stream, piece).await;
+        }
     }
 
     /// The next frame that is of use, its kind and its payload. What has to be acknowledged is. `None` at the end.
@@ -143,5 +153,36 @@ fn who_takes_nothing_of_an_answer_is_ended() {
         let kinds = client.rest().await;
         assert!(kinds.starts_with(&[HEADERS]) && !kinds.contains(&DATA), "{kinds:?}");
         assert!(client.pings > 0);
+    });
+}
+
+#[test]
+fn who_takes_a_long_answer_slowly_gets_all_of_it() {
+    let short = |options: &mut drowse_runtime::serve::Options| {
+        options.limits.head = Duration::from_millis(800);
+        options.limits.stalled = Duration::from_millis(800);
+    };
+    serve(Era::Modern, short, async |endpoint| {
+        let window = 16 << 10;
+        let mut client = Two::connect(&endpoint, window).await;
+        // As much as may be sent at once.
+        let tag = "long".repeat(14 << 10);
+        client.call_tagged(1, 0.0, &tag).await;
+        assert_eq!(client.frame().await.unwrap().0, HEADERS);
+        let mut answer = Vec::new();
+        let answer: serde_json::Value = loop {
+            let (kind, piece) = client.frame().await.unwrap();
+            assert_eq!(kind, DATA, "after {} bytes", answer.len());
+            answer.extend_from_slice(&piece);
+            if let Ok(answer) = serde_json::from_slice(&answer) {
+                break answer;
+            }
+            // In all it takes longer than somebody who takes nothing may.
+            tokio::time::sleep(Duration::from_millis(piece.len() as u64 * 400 / u64::from(window))).await;
+            let more = (piece.len() as u32).to_be_bytes();
+            client.write(WINDOW_UPDATE, 0, 0, &more).await;
+            client.write(WINDOW_UPDATE, 0, 1, &more).await;
+        };
+        assert_eq!(answer["result"]["content"][0]["text"], json!(tag));
     });
 }

@@ -60,6 +60,31 @@ fn the_listener_of_a_server_that_runs_is_opened_moved_and_closed() {
 }
 
 #[test]
+fn a_token_is_taken_back_and_the_word_for_that_is_none() {
+    let home = Home::new();
+    let session = home.connect("@s", &["--proxy", "0"], &[]);
+    for word in ["default", "off"] {
+        set(&session, &["proxy-bearer-token", "t"]);
+        let client = Client::of(&session);
+        assert_eq!(client.ask("tools/list", json!({})).status, 401);
+        // From elsewhere nobody is let in without one.
+        set(&session, &["proxy", "0.0.0.0:0"]);
+        let failed = session.run(["set", "proxy-bearer-token", word]).fails(1);
+        assert!(failed["error"].as_str().unwrap().contains("everybody who reaches"), "{failed}");
+        assert_eq!(session.listed()["_drowse"]["share"]["bearerToken"], true);
+        set(&session, &["proxy", "0"]);
+        let said = set(&session, &["proxy-bearer-token", word]);
+        assert_eq!(said["share"]["bearerToken"], false, "{said}");
+        Client::of(&session).call("pid", json!({}));
+    }
+    // The other thing of that name is taken back, and it is said that this one is not.
+    let said = home.run(["@s", "set", "proxy", "default"]).ok().err;
+    assert!(said.contains("still shared at http://") && said.contains("set proxy off"), "{said}");
+    set(&session, &["proxy", "off", "proxy-bearer-token", "default"]);
+    assert_eq!(set(&session, &["proxy-bearer-token", "off"])["share"], Value::Null);
+}
+
+#[test]
 fn a_stream_that_is_open_ends_with_its_listener() {
     let home = Home::new();
     let session = home.connect("@s", &["--proxy", "0"], &["--era", "modern"]);
