@@ -103,7 +103,7 @@ pub async fn http(hub: &Hub, listener: TcpListener, options: Options) -> Result<
 /// The same, until that is said. From then on nothing more is accepted; who is answered has a moment to read it.
 ///
 /// # Errors
-/// As [`http`].
+/// As [`http()`].
 pub(crate) async fn http_until(
     hub: &Hub,
     listener: TcpListener,
