@@ -41,7 +41,7 @@ drowse-load: what a proxy costs, and whether it loses anything
       --server-era E      of the server: legacy, modern or both; default that of the client
       --phase A:B:C[:S]   A calls at once of B bytes each, C in all; S: `client` or `server` stops reading now and then.
                           Repeatable; default 1:100:3000 64:100:40000 16:100000:600
-      --no-floors         without those
+      --no-floors         without those, which translate nothing: between the eras they are left out anyway
       --memory            and what each keeps: idle, many of them, after 100,000 calls, at and after 10 MiB
       --json              one document instead of a table
       Fails if an answer was lost, came twice or belonged to another call. Build it with --release.
@@ -165,7 +165,12 @@ fn plan(words: &[String]) -> Result<(Plan, bool), String> {
             .filter_map(Phase::from_text)
             .collect();
     }
-    if floors {
+    // They translate nothing.
+    let serves = match plan.era {
+        Era::Legacy => plan.server != Eras::Modern,
+        Era::Modern => plan.server != Eras::Legacy,
+    };
+    if floors && serves {
         let (fronts, proxies): (Vec<_>, Vec<_>) = plan.contenders.iter().partition(|one| one.url.is_some());
         let mut floors = Vec::new();
         if !proxies.is_empty() || fronts.is_empty() {
@@ -177,4 +182,24 @@ fn plan(words: &[String]) -> Result<(Plan, bool), String> {
         plan.contenders.splice(0..0, floors);
     }
     Ok((plan, json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_the_eras_there_is_nothing_to_compare_with() {
+        let names = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let (plan, _) = plan(&words).unwrap();
+            plan.contenders.into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("--proxy x=x"), ["direct", "relay", "x"]);
+        assert_eq!(names("--proxy x=x --era modern --server-era both"), ["direct", "relay", "x"]);
+        assert_eq!(names("--proxy x=x --no-floors"), ["x"]);
+        for pair in ["--era legacy --server-era modern", "--era modern --server-era legacy"] {
+            assert_eq!(names(&format!("--proxy x=x {pair}")), ["x"], "{pair}");
+        }
+    }
 }
