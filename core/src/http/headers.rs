@@ -22,6 +22,7 @@ mod schema;
 mod tests;
 
 pub use says::{is_fit, says};
+pub(crate) use schema::is_token;
 pub use schema::{
     Annotation, Annotations, Fault, MAX_ANNOTATIONS, MAX_PATH, Tool, Tools, annotations, check, tools,
 };

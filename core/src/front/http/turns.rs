@@ -82,12 +82,6 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Turns<S> {
         theirs.min().map(|since| since.after(self.stalled))
     }
 
-    /// Whether it is over.
-    #[must_use]
-    pub fn is_over(&self, now: Instant) -> bool {
-        self.poll_timeout().is_some_and(|at| at <= now)
-    }
-
     fn set(&mut self, request: usize, turn: Turn) {
         if let Some(slot) = self.slots.as_mut().get_mut(request) {
             *slot = Slot(turn);

@@ -203,8 +203,8 @@ fn same_name(one: &[u8], other: &[u8]) -> bool {
     lower(one).eq(lower(other))
 }
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2).
-const fn is_token(byte: u8) -> bool {
+/// Whether a byte may stand in a token, a name of a header for instance (RFC 9110, section 5.6.2).
+pub(crate) const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
