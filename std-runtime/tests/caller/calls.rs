@@ -447,6 +447,8 @@ fn a_deadline_in_the_past_ends_everything_at_once() {
     world.next(Life::NeverReady);
     let error = world.call_within(past).unwrap_err();
     assert!(matches!(error, CallError::Deadline { ran: Ran::No, .. }), "{error}");
+    // It writes into the home that goes with the test.
+    world.hear("listening");
 }
 
 /// Records this process as the bridge, which in a way it is: who is dead is not asked.
