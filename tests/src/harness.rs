@@ -18,7 +18,7 @@ mod program;
 mod run;
 mod session;
 mod socket;
-mod survey;
+pub(crate) mod survey;
 mod terminal;
 
 use std::thread;

@@ -132,32 +132,39 @@ pub(crate) fn environment(process: &Stat) -> Option<Vec<u8>> {
     if process.kernel || !fs::metadata(&directory).is_ok_and(|metadata| metadata.uid() == us) {
         return None;
     }
-    let environment = format!("{directory}/environ");
-    for _ in 0..EXEC_LOOKS {
-        let entries = fs::read(&environment).ok()?;
-        if !entries.is_empty() {
-            return Some(entries);
-        }
-        // Nothing there: it was started with nothing, or is a zombie, or is in the middle of an exec, between its
-        // old memory and the new. The last one has no arguments either, but is alive.
-        let between = fs::read(format!("{directory}/cmdline")).is_ok_and(|arguments| arguments.is_empty())
-            && matches!(Stat::read(process.pid), Ok(Some(now)) if now.same(process) && !now.ended());
-        if !between {
-            // Unless the exec was over in time for its arguments.
-            return fs::read(&environment).ok();
-        }
-        thread::sleep(EXEC_PAUSE);
-    }
-    None
+    after_exec(process, "environ")
 }
 
 /// The words that this process was started with, as it has them now; `None` if it is gone or a zombie.
 pub(crate) fn command_line(pid: u32) -> Option<Vec<String>> {
-    let mut bytes = fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|bytes| !bytes.is_empty())?;
+    let process = Stat::read(pid).ok()??;
+    let mut bytes = after_exec(&process, "cmdline").filter(|bytes| !bytes.is_empty())?;
     if bytes.last() == Some(&0) {
         bytes.pop();
     }
     Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
+/// What stands in the `environ` or `cmdline` of a process, whose other one is the other of them. In the middle of an
+/// exec, between its old memory and the new, a process has neither, although whoever started it has been told
+/// already that it runs: there this waits.
+fn after_exec(process: &Stat, file: &str) -> Option<Vec<u8>> {
+    let read = |file: &str| fs::read(format!("/proc/{}/{file}", process.pid)).ok();
+    for _ in 0..EXEC_LOOKS {
+        let found = read(file)?;
+        if !found.is_empty() {
+            return Some(found);
+        }
+        // It was started with nothing, or is a zombie, or the kernel's, if it is not in that middle.
+        let neither = ["environ", "cmdline"].into_iter().all(|one| read(one).is_some_and(|it| it.is_empty()));
+        let alive = || matches!(Stat::read(process.pid), Ok(Some(now)) if now.same(process) && !now.ended());
+        if process.kernel || !neither || !alive() {
+            // Unless the exec was over in time for the other one.
+            return read(file);
+        }
+        thread::sleep(EXEC_PAUSE);
+    }
+    None
 }
 
 /// How many ticks of [`Stat`] there are in a second.
@@ -247,6 +254,22 @@ mod tests {
         assert!(Stat { threads: 0, ..base }.ended());
         assert!(!Stat { threads: 2, ..base }.ended());
         assert!(!Stat { state: b'T', ..base }.ended());
+    }
+
+    /// Whoever starts a process is told so in the middle of its exec: several of these are met there.
+    #[test]
+    fn a_process_is_known_as_soon_as_it_was_started() {
+        for _ in 0..300 {
+            let mut command = std::process::Command::new("sleep");
+            let mut child = command.args(["600"]).env("DROWSE_MARK", "this one").spawn().unwrap();
+            let stat = Stat::read(child.id()).unwrap().unwrap();
+            let (carries, words) = (carries(&stat, "DROWSE_MARK=this one"), command_line(child.id()));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(carries);
+            assert_eq!(words.unwrap(), ["sleep", "600"]);
+            assert_eq!(command_line(child.id()), None);
+        }
     }
 
     #[test]

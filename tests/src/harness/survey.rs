@@ -17,23 +17,32 @@ use rustix::fs::inotify;
 pub fn belonging_to(path: &Path) -> Vec<u32> {
     let needle = path.as_os_str().as_encoded_bytes();
     let us = std::process::id();
-    let names = |file: &Path| {
-        // A zombie has neither, and a process that ended meanwhile is no matter.
-        fs::read(file).is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
-    };
+    let names = |pid: u32, file| started_with(pid, file).windows(needle.len()).any(|window| window == needle);
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| *pid != us)
-        .filter(|pid| {
-            let process = Path::new("/proc").join(pid.to_string());
-            names(&process.join("environ")) || names(&process.join("cmdline"))
-        })
-        .collect()
+    pids.filter(|pid| *pid != us && (names(*pid, "environ") || names(*pid, "cmdline"))).collect()
+}
+
+/// What stands in a process's `environ` or `cmdline`, entries ended by NUL: nothing for a zombie and for one that has
+/// ended. Whoever starts a process goes on before the new program's memory is in its place, where it has neither:
+/// that is waited for.
+pub(crate) fn started_with(pid: u32, file: &str) -> Vec<u8> {
+    let process = Path::new("/proc").join(pid.to_string());
+    let read = |file| fs::read(process.join(file)).unwrap_or_default();
+    let found = poll_for(Duration::from_secs(5), || {
+        let found = read(file);
+        let other = read(if file == "environ" { "cmdline" } else { "environ" });
+        // Zombies and what is the kernel's have no program.
+        let settled = !found.is_empty() || !other.is_empty() || fs::read_link(process.join("exe")).is_err();
+        // Both are there at once: one that was just missing is there now.
+        settled.then(|| if found.is_empty() { read(file) } else { found })
+    });
+    found.unwrap_or_default()
 }
 
 /// What a process is, for a failure's text.
 pub(super) fn describe(pid: u32) -> String {
-    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = started_with(pid, "cmdline");
     format!("{pid} ({})", String::from_utf8_lossy(&arguments).replace('\0', " ").trim_end())
 }
 

@@ -11,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::harness::survey::started_with;
+
 /// The variable that all processes of one test carry.
 pub const WORLD: &str = "DROWSE_TEST_WORLD";
 /// The variable that the servers of one session carry.
@@ -98,7 +100,7 @@ fn pids() -> Vec<u32> {
 
 fn look(pid: u32, world: &str) -> Option<Seen> {
     let started_before = started(pid)?;
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let environment = started_with(pid, "environ");
     let value = |name: &str| {
         environment.split(|byte| *byte == 0).find_map(|entry| {
             entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(String::from_utf8_lossy)
@@ -107,7 +109,7 @@ fn look(pid: u32, world: &str) -> Option<Seen> {
     if value(WORLD)? != world {
         return None;
     }
-    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let command = started_with(pid, "cmdline");
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
     let role = match (value(GENERATION), value(SESSION)) {
         (Some(generation), session) => Role::Server {
