@@ -112,6 +112,7 @@ fn only_a_tool_that_says_it_is_safe_is_put_again_and_only_if_that_is_wanted() {
         let place = Place::new();
         let mut client = place.fixture(era, &flags, &[]);
         client.tools();
+        client.wait_for_status(|status| !status["tools"].is_null());
         let unsafe_one = client.send_call("slow", json!({"ms": FOR_EVER, "tag": "unsafe"}));
         place.wait_for_run("unsafe");
         client.restart(json!({}));
