@@ -51,7 +51,7 @@ fn a_server_is_told_what_the_session_answers_and_not_what_a_client_can() {
             socket.line(&open.to_string()).unwrap();
             assert!(socket.answer(&json!(1)).get("result").is_some());
             let _ = session.run(["tools-call", "echo", "text=x"]).ok();
-            assert_eq!(told(session), [expected.clone()], "{flags:?}");
+            assert_eq!(json!(told(session)), json!([expected]), "{flags:?}");
         });
     }
 }
