@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use drowse_tests::harness::{LIMIT, in_both_eras};
+use drowse_tests::harness::{LIMIT, drowse, in_both_eras};
 use serde_json::json;
 
 use super::client::{Place, kind, text};
@@ -38,6 +38,32 @@ fn a_restart_replaces_the_process_and_announces_every_list() {
         assert_ne!(first, second);
         assert_eq!(restarted["structuredContent"]["pid"].to_string(), second);
         assert_eq!(place.starts(), 2);
+        client.close();
+    });
+}
+
+/// It may have other lists the next time, whatever it says of itself.
+#[test]
+fn a_server_that_announces_nothing_has_its_lists_announced_all_the_same() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let server = [drowse().to_str().unwrap(), "demo-server"].map(str::to_owned);
+        let mut client = place.dev(era, &[], &server);
+        client.tools();
+        if era == "modern" {
+            let lists =
+                json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+            client.send("subscriptions/listen", json!({"notifications": lists}));
+            let acknowledged = "notifications/subscriptions/acknowledged";
+            client.wait_for(acknowledged);
+            let acknowledged = client.notes.iter().find(|note| note["method"] == acknowledged).unwrap();
+            assert_eq!(acknowledged["params"]["notifications"], lists);
+        }
+        client.notes.clear();
+        client.restart(json!({}));
+        for list in LISTS {
+            client.wait_for(list);
+        }
         client.close();
     });
 }
