@@ -284,6 +284,19 @@ fn a_call_without_a_retry_ends() {
     assert_eq!(world.held.handle_failure(at(301), link(4), CANCELLED), None);
 }
 
+#[test]
+fn nobody_is_waited_for_longer_than_five_minutes() {
+    let mut world = World::with(Config { patience: Duration::from_secs(3600), ..Config::default() });
+    let held = world.hold(0, 4, ANN).unwrap().question.held;
+    let state = world.state(held);
+    assert_eq!((MAX_PATIENCE, world.held.poll_timeout()), (Duration::from_secs(300), Some(at(5 * MINUTE))));
+    assert_eq!(world.retry(5 * MINUTE, ANN, &state, YES), Err(Lost::Expired));
+    // Or as short as is said.
+    let mut world = World::with(Config { patience: Duration::from_secs(60), ..Config::default() });
+    world.hold(0, 4, ANN).unwrap();
+    assert_eq!(world.held.poll_timeout(), Some(at(MINUTE)));
+}
+
 const CANCELLED: Failure = Failure { cause: Cause::Cancelled, ran: Ran::Unknown };
 const LOST: Failure = Failure { cause: Cause::ServerLost, ran: Ran::Unknown };
 

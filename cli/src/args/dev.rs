@@ -148,6 +148,9 @@ mod tests {
         usual("drain", DRAIN_SECS);
         usual("discovery-wait", DISCOVERY_SECS);
         usual("build-timeout", BUILD_SECS);
+        let (dev, _) = line("dev x").unwrap();
+        let periods = [dev.drain, dev.discovery_wait, dev.build_limit];
+        assert_eq!(periods, [5, 15, 600].map(Duration::from_secs));
     }
 
     #[test]

@@ -537,6 +537,10 @@ fn apply(world: &mut World, op: Op) {
     }
 }
 
+fn both(one: Lists, other: Lists) -> Lists {
+    List::ALL.into_iter().filter(|list| other.has(*list)).fold(one, Lists::with)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
@@ -560,6 +564,10 @@ proptest! {
         world.pass(Duration::from_secs(400));
         prop_assert_eq!(world.announced(), world.wanted());
         prop_assert!(world.open_streams().len() <= 1);
+        if modern && !world.own {
+            let heard = world.streams.values().map(|(_, lists)| *lists).fold(Lists::NONE, both);
+            prop_assert_eq!(heard, world.wanted_lists(), "no list more, either");
+        }
         prop_assert_eq!(world.texts.keys().copied().collect::<BTreeSet<u8>>(), world.wanted());
         prop_assert_eq!(world.relay.defers(), !world.wanted().is_empty());
         let mut table = Timetable::new();

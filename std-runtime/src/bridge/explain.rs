@@ -39,6 +39,7 @@ pub(super) struct Circumstances<'c> {
 pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained {
     let mut more = Vec::new();
     let message = match failure.cause {
+        cause if around.dev && let Some(text) = of_dev(cause, failure.ran) => text.to_owned(),
         Cause::TimedOut => match failure.ran {
             Ran::No => {
                 "the server took no request within the time-out; nothing ran (is it stuck? `restart` helps)"
@@ -58,7 +59,6 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
             around.start.unwrap_or("the server could not be started")
         ),
         Cause::BackingOff if around.dev => dev_backing_off(around.start),
-        Cause::ShuttingDown if around.dev => "the dev proxy is shutting down".to_owned(),
         Cause::Restarted => match failure.ran {
             Ran::No => "the server was restarted before it had the request".to_owned(),
             Ran::Unknown => {
@@ -78,14 +78,15 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
         Cause::Expired => "the server ended the session; `restart` begins a new one".to_owned(),
         Cause::TooLarge => {
             more.push(("limit", json!(around.limit)));
-            format!(
-                "the answer is longer than the limit of {} MiB; ask for less, the session lives",
-                around.limit >> 20
-            )
+            let lives = if around.dev { "the server" } else { "the session" };
+            format!("the answer is longer than the limit of {} MiB; ask for less, {lives} lives", around.limit >> 20)
         }
         Cause::InvalidAnswer => match around.detail {
             Some(detail) => detailed("the server's answer is not a valid message", Some(detail)),
-            None => "the server's answer is not a valid message; see the session's log".to_owned(),
+            None => {
+                let log = if around.dev { "dev_logs" } else { "the session's log" };
+                format!("the server's answer is not a valid message; see {log}")
+            }
         },
         Cause::NotPersisted => {
             "the session's state could not be written, so its server was not started: make room on the disk, or \
@@ -227,6 +228,22 @@ fn backing_off(start: Option<&str>) -> String {
     format!("the server keeps crashing{why}; wait a moment, or `restart` the session to try at once")
 }
 
+/// What is said in another way where there is no session, and no `restart` but the tool.
+const fn of_dev(cause: Cause, ran: Ran) -> Option<&'static str> {
+    Some(match (cause, ran) {
+        (Cause::TimedOut, Ran::No) => {
+            "the server took no request within the time-out; nothing ran (is it stuck? dev_restart helps)"
+        }
+        (Cause::TimedOut, Ran::Unknown) => {
+            "the server did not answer within the time-out; the request was cancelled (give it more time with --timeout)"
+        }
+        (Cause::ShuttingDown, _) => "the dev proxy is shutting down",
+        (Cause::Expired, _) => "the server ended its session; dev_restart begins a new one",
+        (Cause::Unauthorized, _) => "the server wants credentials, of which the dev proxy has none",
+        _ => return None,
+    })
+}
+
 fn dev_backing_off(start: Option<&str>) -> String {
     let why = start.map_or(String::new(), |text| format!(": {text}"));
     format!(
@@ -356,6 +373,20 @@ mod tests {
         }
         let other = Explained { message: "m".to_owned(), data: r#"{"supported":[]}"#.to_owned() };
         assert_eq!(for_outsiders(&other).data, other.data);
+    }
+
+    #[test]
+    fn hints_name_what_there_is() {
+        let around = Circumstances { dev: true, limit: 1 << 20, ..Circumstances::default() };
+        for cause in Cause::ALL {
+            for ran in [Ran::No, Ran::Unknown] {
+                let text = failure(Failure { cause, ran }, &around).message;
+                // The proxy has no state of its own to write.
+                let there_is_none =
+                    ["the session", "`restart`", "`connect"].iter().any(|word| text.contains(word));
+                assert!(!there_is_none || cause == Cause::NotPersisted, "{cause:?}: {text}");
+            }
+        }
     }
 
     #[test]

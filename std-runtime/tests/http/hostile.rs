@@ -214,23 +214,39 @@ fn who_was_slow_to_listen_hears_again() {
     plain(async |endpoint| {
         let session = endpoint.session("2025-11-25").await;
         let uri = format!("a:{}", "x".repeat(20_000));
-        let subscribe =
-            json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
-        let (head, mut client) = endpoint.say(&session, subscribe).await;
-        assert!(head.status == 200);
-        client.write(b"").await;
-        while endpoint.stage.process().subscriptions().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        for (id, uri) in [(1, uri.as_str()), (2, "the:end")] {
+            let subscribe =
+                json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": {"uri": uri}});
+            let (head, mut client) = endpoint.say(&session, subscribe).await;
+            assert_eq!(head.status, 200);
+            client.body(&head).await;
         }
+        assert_eq!(endpoint.stage.process().subscriptions().len(), 2);
         // Nobody reads: what is told gathers to a bound, and no more.
-        for _ in 0..20 {
+        let other = endpoint.session("2025-11-25").await;
+        for id in 0..20 {
             endpoint.stage.process().update(&uri);
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            // What the server said before this answer has been taken.
+            let (head, mut client) = endpoint.say(&other, call(id, "echo", json!({"tag": "x"}))).await;
+            client.body(&head).await;
         }
         let (_, mut stream) = endpoint.listen(&session, None).await;
         let mut told = 0;
-        while let Ok(event) = tokio::time::timeout(Duration::from_millis(300), stream.event()).await {
-            told += usize::from(event.unwrap().data.as_deref() != Some(""));
+        loop {
+            let event = stream.event().await.unwrap();
+            if event.data.as_deref() == Some("") {
+                continue;
+            }
+            let message = event.message();
+            if message["params"]["uri"] == "the:end" {
+                break;
+            }
+            if message["params"]["uri"] == uri {
+                told += 1;
+                if told == 1 {
+                    endpoint.stage.process().update("the:end");
+                }
+            }
         }
         assert!((1..=8).contains(&told), "{told}");
         endpoint.stage.process().update(&uri);

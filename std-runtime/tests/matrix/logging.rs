@@ -144,6 +144,11 @@ async fn a_request_may_want_more_and_not_less(era: Era) {
         Era::Modern => [Some("debug".into()), Some("warning".into()), Some("loud".into())],
     };
     assert_eq!(told(&stage), wanted);
+    // It is told the most that anybody wants instead, for as long as who wants it is there.
+    drop(caller);
+    sleep(Duration::from_secs(1)).await;
+    let levels = if era == Era::Legacy { vec!["warning", "debug", "warning"] } else { Vec::new() };
+    assert_eq!(levels_set(&stage), levels);
 }
 
 async fn messages_go_into_the_log_and_to_who_wants_them(era: Era) {

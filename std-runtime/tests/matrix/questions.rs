@@ -207,10 +207,14 @@ fn a_server_that_ends_takes_the_call_with_it_and_it_is_not_issued_again() {
         let state = asked(&stage, &mut caller).await;
         stage.server_exits(drowse_core::lifecycle::Exit::Status(3));
         call(&mut caller, "two", "t", accept(&state)).await;
-        assert_eq!(failure(&caller.answer(&json!("two")).await).1, "unknown");
+        assert_eq!(failure(&caller.answer(&json!("two")).await), ("server-lost", "unknown"));
         caller.call("echo", json!({"tag": "fresh"})).await;
+        // The identical retry gets the same, also while another server runs, and nothing once its time is over.
         call(&mut caller, "three", "t", accept(&state)).await;
-        assert_eq!(failure(&caller.answer(&json!("three")).await).1, "unknown");
+        assert_eq!(failure(&caller.answer(&json!("three")).await), ("server-lost", "unknown"));
+        sleep(PATIENCE).await;
+        call(&mut caller, "four", "t", accept(&state)).await;
+        assert_eq!(failure(&caller.answer(&json!("four")).await), ("interaction-lost", "unknown"));
         assert_eq!((stage.runs("t"), stage.starts()), (1, 2));
     });
 }

@@ -22,6 +22,7 @@ in_both_eras! {
     after_a_hundred_restarts_there_is_no_more_than_after_one
     a_subscription_made_while_the_server_is_down_is_expressed_at_its_start
     the_stream_is_closed_before_the_servers_input
+    what_nobody_asked_for_is_dropped_and_is_no_error
 }
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -141,6 +142,36 @@ async fn the_stream_is_closed_before_the_servers_input(era: Era) {
     } else {
         assert!(got("resources/subscribe") < Some(closed));
     }
+}
+
+async fn what_nobody_asked_for_is_dropped_and_is_no_error(era: Era) {
+    let (stage, hub) = begin(era).await;
+    let before = stage.notes();
+    let announce = |uri: &str| {
+        let params = match era {
+            Era::Legacy => json!({"uri": uri}),
+            // On a stream that nobody opened.
+            Era::Modern => json!({"uri": uri, "_meta": {SUBSCRIPTION: "of nobody"}}),
+        };
+        stage.server_says(&json!({"jsonrpc": "2.0", "method": UPDATED, "params": params}));
+    };
+    // Without a client, with clients that want nothing, and with one that wants something else.
+    announce("a:1");
+    sleep(A_WHILE).await;
+    let (mut old, mut new) = (legacy(&hub).await, Caller::of_proxy(&hub));
+    announce("a:1");
+    sleep(A_WHILE).await;
+    subscribe(&mut old, "s", "a:2").await;
+    old.answer(&json!("s")).await;
+    announce("a:1");
+    sleep(A_WHILE).await;
+    for caller in [&mut old, &mut new] {
+        assert_eq!(drain(caller).await, [] as [Value; 0]);
+    }
+    assert_eq!((stage.starts(), stage.notes()), (1, before), "nothing is said of it");
+    stage.process().update("a:2");
+    sleep(A_WHILE).await;
+    assert_eq!(updates(&drain(&mut old).await), 1, "all goes on");
 }
 
 async fn a_cancelled_request_is_not_answered_and_those_that_wait_with_it_are(era: Era) {

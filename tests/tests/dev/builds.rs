@@ -1,7 +1,5 @@
 //! `--build`: what a build changes, and what it does not.
 
-use std::time::Duration;
-
 use drowse_tests::harness::in_both_eras;
 use serde_json::json;
 
@@ -33,6 +31,22 @@ fn a_failed_build_changes_nothing_and_says_why() {
 }
 
 #[test]
+fn the_environment_of_a_restart_that_did_not_come_to_it_is_forgotten() {
+    let place = Place::new();
+    let mut client = place.fixture("modern", &["--build", "test -e good", "--env", "X=old"], &[]);
+    client.tools();
+    let failed = client.restart(json!({"rebuild": true, "env": {"X": "new"}}));
+    assert_eq!(failed["structuredContent"]["outcome"], "build-failed");
+    assert_eq!(client.status()["env"], json!(["X"]));
+    assert_eq!(client.restart(json!({}))["structuredContent"]["outcome"], "restarted");
+    assert_eq!(client.text("env", json!({"name": "X"})), "old");
+    place.write("good", "");
+    client.restart(json!({"rebuild": true, "env": {"X": "newer"}}));
+    assert_eq!(client.text("env", json!({"name": "X"})), "newer");
+    client.close();
+}
+
+#[test]
 fn a_build_that_changed_nothing_restarts_nothing_and_one_that_did_does() {
     let place = Place::new();
     let server = script(&place);
@@ -42,12 +56,14 @@ fn a_build_that_changed_nothing_restarts_nothing_and_one_that_did_does() {
     let skipped = client.restart(json!({"rebuild": true}));
     assert_eq!(skipped["structuredContent"]["outcome"], "unchanged");
     assert!(text(&skipped).contains("without rebuild"), "it says what to do");
+    assert_eq!(client.status()["lastBuild"]["outcome"], "unchanged");
     assert_eq!(place.starts(), 1);
     let forced = client.restart(json!({"rebuild": true, "env": {}}));
     assert_eq!(forced["structuredContent"]["outcome"], "restarted", "another environment is wanted");
     place.write("wanted", "x");
     let changed = client.restart(json!({"rebuild": true}));
     assert_eq!(changed["structuredContent"]["outcome"], "restarted");
+    assert_eq!(client.status()["lastBuild"]["outcome"], "succeeded");
     assert_eq!(place.starts(), 3);
     client.close();
 }
@@ -60,7 +76,7 @@ fn while_a_build_runs_the_old_server_serves() {
     let mut client = place.dev("modern", &["--build", build], &server);
     let first = client.text("pid", json!({}));
     let restart = client.send_call("dev_restart", json!({"rebuild": true}));
-    while client.status()["building"] != true {}
+    client.wait_for_status(|status| status["building"] == true);
     assert_eq!(client.text("pid", json!({})), first);
     place.write("go", "");
     assert_eq!(client.answer(restart)["result"]["structuredContent"]["outcome"], "restarted");
@@ -75,7 +91,8 @@ fn a_build_that_takes_too_long_is_ended_with_its_whole_tree() {
     client.tools();
     let answer = client.restart(json!({"rebuild": true}));
     assert_eq!(answer["structuredContent"]["outcome"], "build-timed-out");
-    assert_eq!(client.status()["building"], false);
+    let status = client.status();
+    assert_eq!((&status["building"], &status["lastBuild"]["outcome"]), (&json!(false), &json!("ended")));
     assert_eq!(client.text("echo", json!({"text": "x"})), "x");
     client.close();
     // That nothing is left is seen when the place goes.
@@ -87,9 +104,7 @@ fn the_end_of_the_connection_breaks_a_build_off() {
     let mut client = place.fixture("legacy", &["--build", "touch begun; sleep 600"], &[]);
     client.tools();
     client.send_call("dev_restart", json!({"rebuild": true}));
-    while !place.at("begun").exists() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    place.wait_until(|place| place.at("begun").exists());
     client.close();
     assert_eq!(place.starts(), 1);
 }

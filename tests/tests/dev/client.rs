@@ -30,7 +30,10 @@ impl Place {
     pub(super) fn write(&self, name: &str, text: &str) {
         let path = self.at(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        // At once: who looks at it sees all of it or nothing.
+        let whole = self.at(".written");
+        std::fs::write(&whole, text).unwrap();
+        std::fs::rename(whole, path).unwrap();
     }
 
     pub(super) fn read(&self, name: &str) -> String {
@@ -53,6 +56,29 @@ impl Place {
             vec![fixture().display().to_string(), "--log".into(), journal.display().to_string()];
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
         command
+    }
+
+    /// The same; it begins when there is a file `go`.
+    pub(super) fn gated(&self, flags: &[&str]) -> Vec<String> {
+        let script = format!("until test -e go; do sleep 0.05; done; exec {}", self.server(flags).join(" "));
+        ["sh", "-c", &script].map(str::to_owned).to_vec()
+    }
+
+    pub(super) fn open_gate(&self) {
+        self.write("go", "");
+    }
+
+    pub(super) fn close_gate(&self) {
+        std::fs::remove_file(self.at("go")).unwrap();
+    }
+
+    /// Waits until it is so.
+    pub(super) fn wait_until(&self, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "it never came");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// `drowse dev <flags> -- <server>`, with a client of that era.

@@ -47,9 +47,9 @@ fn a_server_that_does_not_want_to_go_is_killed_before_its_client_loses_patience(
 
 #[test]
 fn a_signal_that_comes_with_the_end_of_input_leaves_the_server_its_time_and_two_do_not() {
-    for (signals, farewells) in [(1, 1), (2, 0)] {
+    for (signals, delay, farewells) in [(1, "200", 1), (2, "1700", 0)] {
         let place = Place::new();
-        let mut client = place.fixture("legacy", &[], &["--exit-delay", "600", "--ignore-term"]);
+        let mut client = place.fixture("legacy", &[], &["--exit-delay", delay, "--ignore-term"]);
         client.tools();
         if signals == 1 {
             client.close_input();
@@ -88,7 +88,7 @@ fn queued_restarts_are_not_done_any_more() {
     client.tools();
     client.send_call("dev_restart", json!({"rebuild": true}));
     client.send_call("dev_restart", json!({}));
-    while client.status()["queued"] != 1 {}
+    client.wait_for_status(|status| status["queued"] == 1);
     client.close();
     assert_eq!(place.starts(), 1);
 }

@@ -51,7 +51,11 @@ fn the_server_has_our_environment_and_what_is_set_and_no_secret_is_shown() {
     assert!(client.text("env", json!({"name": "DROWSE_HOME"})).ends_with("/home"));
     let logs = client.text("dev_logs", json!({}));
     assert!(logs.contains("the key is [DEV_SECRET], yes"), "{logs}");
-    assert_eq!(client.status()["env"], json!(["DEV_SECRET"]));
+    // It stands in the server's command, too.
+    let status = client.status();
+    assert_eq!(status["env"], json!(["DEV_SECRET"]));
+    assert!(status["command"].to_string().contains("the key is [DEV_SECRET], yes"), "{status}");
+    assert!(!status.to_string().contains("a-long-secret"), "{status}");
     let errors = client.close();
     assert!(
         errors.contains("the key is [DEV_SECRET], yes\n") && !errors.contains("a-long-secret"),

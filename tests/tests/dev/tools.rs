@@ -75,14 +75,20 @@ fn the_status_tells_of_both_sides_and_starts_nothing() {
             let status = client.status();
             assert_eq!((&status["state"], &status["server"]), (&json!("stopped"), &json!(null)));
             assert!(status["hint"].as_str().unwrap().contains("first request starts"), "{status}");
+            for name in ["pid", "uptimeMs", "tools"] {
+                assert_eq!(status[name], json!(null), "{status}");
+            }
             assert_eq!(place.starts(), 0);
             let pid = client.text("pid", json!({}));
             let status = client.status();
             assert_eq!(status["state"], "running");
             assert_eq!(status["pid"].to_string(), pid);
             assert_eq!(status["generation"], 1);
-            assert_eq!(status["client"]["era"], era);
-            assert_eq!(status["server"]["era"], server);
+            let version = |era| if era == "modern" { "2026-07-28" } else { "2025-11-25" };
+            for (side, era) in [("client", era), ("server", server)] {
+                assert_eq!(status[side]["era"], era);
+                assert_eq!(status[side]["version"], version(era));
+            }
             assert!(status["uptimeMs"].is_u64() && status["server"]["info"]["name"].is_string(), "{status}");
             client.close();
         }

@@ -28,7 +28,7 @@ fn a_server_at_a_url_is_started_used_restarted_and_ended() {
         assert_ne!(client.text("pid", json!({})), first);
         let crash = client.send_call("crash", json!({}));
         assert!(client.answer(crash).get("error").is_some());
-        while client.status()["state"] != "crashed" {}
+        client.wait_for_status(|status| status["state"] == "crashed");
         assert_eq!(client.text("echo", json!({"text": "again"})), "again");
         assert_eq!(place.starts(), 3);
         client.close();

@@ -8,23 +8,39 @@ use serde_json::json;
 
 use super::client::Place;
 
+/// How many builds there were.
+fn builds(place: &Place) -> usize {
+    place.read("builds").lines().count()
+}
+
 #[test]
 fn a_change_builds_and_restarts_once_and_other_files_do_not() {
     let place = Place::new();
     place.write("src/a.txt", "1");
     place.write("dist/server.sh", &format!("exec {}", place.server(&[]).join(" ")));
-    let flags = ["--build", "cp src/a.txt dist/; echo built >> builds", "--watch", "src/**/*.txt"];
+    let build = "cp src/a.txt dist/; echo begun >> builds; until test -e go; do sleep 0.05; done; rm go";
+    let flags = ["--build", build, "--watch", "src/**/*.txt"];
     let mut client = place.dev("legacy", &flags, &["sh", "dist/server.sh"].map(str::to_owned));
     client.tools();
     client.notes.clear();
     place.write("src/a.log", "other");
-    for text in ["2", "3", "4"] {
-        place.write("src/a.txt", text);
+    // Several while it is built are one more build.
+    for (build, texts) in [(1, &["2"][..]), (2, &["3", "4"]), (3, &["5", "6", "7"])] {
+        for text in texts {
+            place.write("src/a.txt", text);
+        }
+        if build > 1 {
+            place.open_gate();
+        }
+        place.wait_until(|place| builds(place) >= build);
+        assert_eq!((builds(&place), place.starts()), (build, build));
+        assert_eq!(&place.read("dist/a.txt"), texts.last().unwrap());
     }
+    place.open_gate();
+    place.wait_until(|place| place.starts() == 4);
     client.wait_for("notifications/tools/list_changed");
     assert_eq!(client.text("echo", json!({"text": "x"})), "x");
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!((place.read("builds").lines().count(), place.starts()), (1, 2));
+    assert_eq!((builds(&place), place.starts()), (3, 4));
     client.close();
 }
 
@@ -36,9 +52,8 @@ fn a_server_that_rests_is_not_started_by_a_change() {
     let mut client = place.fixture("modern", &flags, &[]);
     assert_eq!(client.status()["state"], "stopped");
     place.write("src/a.txt", "2");
-    while place.read("builds").is_empty() || client.status()["building"] == true {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    place.wait_until(|place| builds(place) > 0);
+    client.wait_for_status(|status| status["building"] == false);
     assert_eq!(client.status()["state"], "stopped");
     assert_eq!(place.starts(), 0);
     client.close();
@@ -51,9 +66,7 @@ fn a_server_that_failed_is_tried_at_once_after_a_change() {
     let mut client = place.dev("legacy", &["--watch", "*.sh"], &["sh", "server.sh"].map(str::to_owned));
     client.tools();
     place.write("server.sh", &format!("exec {}", place.server(&[]).join(" ")));
-    while client.status().get("retryInMs").is_some() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    client.wait_for_status(|status| status.get("retryInMs").is_none());
     assert_eq!(client.text("echo", json!({"text": "x"})), "x");
     client.close();
 }
@@ -82,15 +95,13 @@ fn a_build_whose_output_is_watched_is_done_once_more_at_most() {
     let mut client = place.fixture("legacy", &flags, &[]);
     client.tools();
     place.write("src/a.txt", "2");
-    while place.read("builds").lines().count() < 2 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    place.wait_until(|place| builds(place) >= 2);
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(place.read("builds").lines().count(), 2);
+    assert_eq!(builds(&place), 2);
     // What it wrote is known by now.
     place.write("src/a.txt", "2");
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(place.read("builds").lines().count(), 2, "the same content is no change");
+    assert_eq!(builds(&place), 2, "the same content is no change");
     assert_eq!(client.status().get("watchStalled"), None);
     client.close();
 }
@@ -106,16 +117,15 @@ fn a_build_that_changes_what_is_watched_each_time_is_left_alone_and_that_is_said
     let stalled = client.wait_for_status(|status| status.get("watchStalled").is_some());
     let said = stalled["watchStalled"].as_str().unwrap();
     assert!(said.contains("(src/out)") && said.contains("--watch"), "{said}");
-    assert_eq!(place.read("builds").lines().count(), 4);
+    // Exactly four, unless the system is late to say that files changed: then they are somebody else's.
+    let first = builds(&place);
+    assert!(first >= 4, "{first}");
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(place.read("builds").lines().count(), 4);
+    assert_eq!(builds(&place), first);
     // Another file is another matter.
     place.write("src/a.txt", "3");
-    while place.read("builds").lines().count() < 6 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    place.wait_until(|place| builds(place) >= first + 2);
     client.wait_for_status(|status| status.get("watchStalled").is_some());
-    assert_eq!(place.read("builds").lines().count(), 6);
     let errors = client.close();
     assert_eq!(errors.matches("change with every build").count(), 1, "{errors}");
 }

@@ -25,6 +25,37 @@ fn asked(session: &Session<'_>) -> usize {
     entries.iter().filter(|entry| entry.event == "run").count()
 }
 
+/// What the server was told of its client.
+fn told(session: &Session<'_>) -> Vec<Value> {
+    let entries: Vec<Entry> = session.journal.entries().unwrap();
+    entries.iter().filter_map(|entry| entry.fields.get("capabilities").cloned()).collect()
+}
+
+#[test]
+fn a_server_is_told_what_the_session_answers_and_not_what_a_client_can() {
+    let home = Home::new();
+    let directory = home.path().to_owned();
+    let root = directory.to_str().unwrap();
+    let elicitation = json!({"form": {}, "url": {}});
+    for (flags, expected) in [
+        (&[][..], json!({"elicitation": elicitation})),
+        (&["--root", root], json!({"elicitation": elicitation, "roots": {}})),
+        (&["--sampling-command", "cat"], json!({"elicitation": elicitation, "sampling": {"tools": {}}})),
+    ] {
+        over_both(flags, |session| {
+            // One that cannot be asked anything, and one that can be asked for more.
+            let mut socket = session.socket();
+            let params = json!({"protocolVersion": "2025-11-25", "clientInfo": {"name": "c", "version": "1"},
+                "capabilities": {"sampling": {}, "roots": {}}});
+            let open = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+            socket.line(&open.to_string()).unwrap();
+            assert!(socket.answer(&json!(1)).get("result").is_some());
+            let _ = session.run(["tools-call", "echo", "text=x"]).ok();
+            assert_eq!(json!(told(session)), json!([expected]), "{flags:?}");
+        });
+    }
+}
+
 #[test]
 fn a_question_is_answered_and_the_call_goes_on() {
     over_both(&[], |session| {

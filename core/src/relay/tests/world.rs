@@ -437,6 +437,11 @@ impl World {
         on_streams.chain(&self.subscribed).copied().collect()
     }
 
+    pub(super) fn wanted_lists(&self) -> Lists {
+        let live = self.clients.iter().filter(|client| client.listener.is_some());
+        live.map(|client| client.lists).fold(Lists::NONE, both)
+    }
+
     pub(super) fn wanted(&self) -> BTreeSet<u8> {
         let live = self.clients.iter().filter(|client| client.listener.is_some());
         live.flat_map(|client| client.uris.iter().copied()).collect()

@@ -90,6 +90,16 @@ fn only(given: &serde_json::Map<String, Value>, known: &[&str]) -> Result<(), An
     }
 }
 
+/// Leaves secrets out of every text in it.
+fn hide(value: &mut Value, without_secrets: &impl Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = without_secrets(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, without_secrets)),
+        Value::Object(members) => members.values_mut().for_each(|member| hide(member, without_secrets)),
+        _ => {}
+    }
+}
+
 fn environment(given: &Value) -> Result<Vec<(String, String)>, Answer> {
     let wrong =
         |what: &str| Answer::error(format!("env must be an object of strings: {what}"), "invalid-arguments");
@@ -242,7 +252,6 @@ impl Inner {
         let stderr = self.stderr_tail();
         let subscriptions = json!(self.listeners.wanted(&self.server));
         let Some(dev) = &self.dev else { return Answer::error("no dev proxy", "unsupported") };
-        let redacted = |text: &str| dev.workshop.redacted(text);
         let word = match state {
             _ if dev.machine.is_restarting() => "restarting",
             PublicState::Connecting | PublicState::Reconnecting => "starting",
@@ -269,7 +278,7 @@ impl Inner {
             "not answering" => Some("dev_restart replaces it".to_owned()),
             _ => None,
         };
-        let ended = dev.ended.as_deref().filter(|_| word == "crashed").map(redacted);
+        let ended = dev.ended.as_deref().filter(|_| word == "crashed");
         let mut status = serde_json::Map::new();
         status.insert("state".into(), word.into());
         status.insert("pid".into(), pid.into());
@@ -284,13 +293,13 @@ impl Inner {
         status.insert("queued".into(), dev.machine.waiting().into());
         dev.workshop.describe(&mut status);
         if dev.machine.is_stalled() {
-            status.insert("watchStalled".into(), redacted(&dev.stalled()).into());
+            status.insert("watchStalled".into(), dev.stalled().into());
         }
-        if let Some(ended) = &ended {
-            status.insert("ended".into(), ended.as_str().into());
+        if let Some(ended) = ended {
+            status.insert("ended".into(), ended.into());
         }
         if let (Some(stderr), "crashed") = (&stderr, word) {
-            status.insert("stderr".into(), redacted(stderr).into());
+            status.insert("stderr".into(), stderr.as_str().into());
         }
         if let Some(at) = retry_at {
             status.insert("retryInMs".into(), (at.since(now).as_millis() as u64).into());
@@ -302,22 +311,27 @@ impl Inner {
         if let Some(pid) = pid {
             text.push_str(&format!(" (pid {pid}, generation {generation})"));
         }
-        for more in [ended, hint].into_iter().flatten() {
+        for more in [ended, hint.as_deref()].into_iter().flatten() {
             text.push('\n');
-            text.push_str(&more);
+            text.push_str(more);
         }
+        let mut status = Value::Object(status);
+        // Before it is text, in which a secret may be written in another way.
+        hide(&mut status, &|text| dev.workshop.redacted(text));
         text.push('\n');
-        text.push_str(&Value::Object(status.clone()).to_string());
-        Answer { text, structured: Value::Object(status), is_error: false }
+        text.push_str(&status.to_string());
+        Answer { text, structured: status, is_error: false }
     }
 
     fn dev_answer(&mut self, connection: u64, id: &[u8], answer: &Answer) {
         let Some(one) = self.connections.get(&connection) else { return };
         let legacy = one.front.is_legacy();
-        let text = self.dev.as_ref().map_or_else(String::new, |dev| dev.workshop.redacted(&answer.text));
+        let text = self.without_secrets(&answer.text);
+        let mut structured = answer.structured.clone();
+        hide(&mut structured, &|text| self.without_secrets(text));
         let mut result = json!({
             "content": [{"type": "text", "text": text}],
-            "structuredContent": answer.structured,
+            "structuredContent": structured,
             "isError": answer.is_error,
         });
         if !legacy {
