@@ -64,17 +64,29 @@ pub(super) fn with<T>(
     };
     logging::listen(context, &sessions, session, &mut operations.caller);
     let outcome = work(&mut operations);
-    if operations.caller.was_renewed() {
-        context.output.remark("session-renewed", format_args!(
-            "{}: the server had ended the session, and a fresh one answered; what it kept in memory is gone",
-            context.who(session)
-        ));
-    }
+    tell(context, session, &mut operations.caller);
     super::tell_of_rebuilt(context, &sessions);
     if let Some(interrupt) = &interrupt {
         interrupt.release();
     }
     outcome
+}
+
+/// Says what happened during the calls that is not in their answers.
+fn tell(context: &Context, session: &SessionName, caller: &mut Caller<'_>) {
+    let who = context.who(session);
+    if let Some(how) = caller.was_renewed() {
+        let ended = if how.ended { "by itself" } else { "the session" };
+        context.output.remark(
+            "session-renewed",
+            format_args!(
+                "{who}: the server had ended {ended}, and a fresh one answered; what it kept in memory is gone"
+            ),
+        );
+    }
+    for question in caller.take_unasked() {
+        context.output.remark("question", format_args!("{}", answers::refused(&who, &question)));
+    }
 }
 
 impl<'a> Operations<'a> {

@@ -41,7 +41,7 @@ The working directory and a few variables (PATH, HOME, LANG, proxy and CA settin
 session wakes the same from anywhere. Name others with --env.
 
 With --json, here as everywhere: the result alone on stdout. On stderr a JSON document a line: {\"notice\", \"kind\"} for \
-what else there is to know (kind session-renewed: the server had ended the session, and what it kept is gone), and, \
+what else there is to know (kind session-renewed: the server had ended the session, or itself, and what it kept is gone), and, \
 last, {\"error\", \"code\", \"kind\", \"ran\"?} if the command failed.";
 
 pub(super) const DEV_DETAILS: &str = "\
