@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use drowse_runtime::caller::{CallError, Caller, Request, Sessions, Subscription, Wait};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::input::{self, ClientCapabilities};
+use drowse_runtime::snapshot;
 use drowse_runtime::wait::Woken;
 use drowse_runtime::wire::Ran;
 use serde_json::json;
@@ -90,6 +91,11 @@ fn tell(context: &Context, session: &SessionName, caller: &mut Caller<'_>) {
 }
 
 impl<'a> Operations<'a> {
+    /// What the server said of a tool when it ran last, if that is at hand.
+    pub(super) fn known_tool(&self, tool: &str) -> Option<Box<RawValue>> {
+        snapshot::tool(self.sessions.home(), self.session, tool)
+    }
+
     /// Subscribes to the updates of a resource.
     pub(super) fn subscribe(&self, uri: &str) -> Result<Subscription<'a>, CallError> {
         self.sessions.subscribe(self.session, self.wait, uri)
