@@ -4,6 +4,7 @@
 //! Owns who answers what, and so what is declared with a request. The rounds are the runtime's, the conversation is the
 //! terminal's.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use drowse_runtime::input::{
     Answers, Asks, ClientCapabilities, Form, InputError, Question, Sampling, roots_result,
 };
 use drowse_runtime::record::{self, DEFAULT_TIMEOUT_MS};
-use drowse_runtime::wire::Ran;
+use drowse_runtime::wire::{Ran, Unasked};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Exit, Failure};
@@ -23,6 +24,10 @@ use crate::text::one_line;
 
 /// The code of a server's refusal to do something without asking (basic/index, Error Codes).
 const MISSING_CAPABILITY: i64 = -32021;
+/// The code by which a server of 2025-11-25 says that addresses are to be visited first.
+const VISIT_FIRST: i64 = -32042;
+/// The most addresses that are told.
+const VISITS: usize = 4;
 
 /// `--elicit`: answers to questions for the user, where there is none.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,6 +223,20 @@ impl From<InputError> for Failure {
     }
 }
 
+/// What is told of a question that was refused because nobody can be asked.
+pub(crate) fn refused(who: impl Display, question: &Unasked) -> String {
+    let asked = match (&question.message, &question.url) {
+        (Some(message), Some(url)) => format!("asks “{}” and for a visit to {url}", one_line(message, 200)),
+        (Some(message), None) => format!("asks “{}”", one_line(message, 200)),
+        (None, _) => format!("asks for {}", one_line(&question.method, 80)),
+    };
+    let help = match question.method.as_str() {
+        "elicitation/create" => "; run it on a terminal without --json, or answer with --elicit",
+        _ => "",
+    };
+    format!("{who} {asked}, and nobody can be asked here: declined{help}")
+}
+
 /// Says what to do where the server refused because it cannot ask.
 pub(crate) fn explain(session: &SessionName, failure: Failure) -> Failure {
     let missing = |name: &str| {
@@ -226,6 +245,13 @@ pub(crate) fn explain(session: &SessionName, failure: Failure) -> Failure {
         data.is_some_and(|data| data["requiredCapabilities"].get(name).is_some())
     };
     let mut hints = Vec::new();
+    if let Some(rpc) = failure.rpc.as_ref().filter(|rpc| rpc.code == VISIT_FIRST) {
+        let data = rpc.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data).ok());
+        let visits = data.as_ref().and_then(|data| data["elicitations"].as_array());
+        for url in visits.into_iter().flatten().filter_map(|visit| visit["url"].as_str()).take(VISITS) {
+            hints.push(format!("it wants a visit first, and then the call again: {}", one_line(url, 2000)));
+        }
+    }
     if missing("extensions") {
         hints.push("it runs only as a task: add --task, or --detach".to_owned());
     }

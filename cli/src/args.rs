@@ -196,7 +196,7 @@ pub(crate) struct Given {
 /// Whether arguments are checked before they are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Where the schema is asked for anyway.
+    /// By what is known of the tool; what does not fit that, by what the server says of it.
     #[default]
     IfKnown,
     Always,

@@ -74,6 +74,14 @@ impl Arguments {
         }
     }
 
+    /// Whether some value is a string by its form.
+    pub(crate) fn has_texts(&self) -> bool {
+        match self {
+            Self::Whole(_) => false,
+            Self::Pairs(pairs) => pairs.iter().any(|(_, value)| matches!(value, Value::Text(_))),
+        }
+    }
+
     /// Turns values into strings where the schema takes those and not what was typed. Whatever it does not settle
     /// stays JSON.
     pub(crate) fn coerce(&mut self, schema: &Json) {

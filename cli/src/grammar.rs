@@ -105,7 +105,11 @@ pub(crate) const VERBS: &[Verb] = &[
                 .arg(positional("tool", "Name of the tool").required(true))
                 .arg(arguments())
                 .arg(output_file("Save images, audio and embedded files there (without any: the text)"))
-                .arg(switch("check", None, "Ask for the tool's schema and check the arguments in every form"))
+                .arg(switch(
+                    "check",
+                    None,
+                    "Ask for the tool's schema as it is now, and check the arguments by that",
+                ))
                 .arg(switch("no-check", None, "Send arguments that do not fit").overrides_with("check"))
                 .arg(switch("task", None, "Run it as a task, and wait for its result"))
                 .arg(switch("detach", None, "Run it as a task, and only print the task's id"));

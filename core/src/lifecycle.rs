@@ -24,7 +24,7 @@ use crate::time::{Duration, Instant, Reason, Timetable};
 mod exchange;
 pub mod table;
 
-pub use self::exchange::{Effect, Exit, PublicState, Record, Unavailable};
+pub use self::exchange::{Effect, Exit, Lost, PublicState, Record, Unavailable};
 
 #[cfg(test)]
 #[path = "lifecycle_tests.rs"]
@@ -157,8 +157,8 @@ pub struct Lifecycle {
     leaving: bool,
     /// Somebody wanted the server awake while it was being ended: it is started again.
     wanted: bool,
-    /// What is started takes the place of a session that the server ended, and nobody has been told.
-    renews: bool,
+    /// What a server kept was lost unasked, and nobody has been told.
+    lost: Option<Lost>,
     /// It was ready once.
     proven: bool,
 }
@@ -185,7 +185,7 @@ impl Lifecycle {
             leaving: false,
             retired: false,
             wanted: false,
-            renews: false,
+            lost: None,
             proven: false,
         }
     }
@@ -477,19 +477,21 @@ impl Lifecycle {
         }
     }
 
-    /// The last run, of which only its record is known, was ended by the server.
-    pub const fn was_expired(&mut self) {
-        self.renews = true;
+    /// How the last run ended, of which only its record is known, and nobody has been told.
+    pub const fn was_lost(&mut self, lost: Lost) {
+        self.lost = Some(lost);
     }
 
-    /// Whether a session that the server had ended was replaced by a fresh one; said once, as soon as that is ready.
+    /// How what a server kept was lost, unless somebody was told, or it would have slept meanwhile.
     #[must_use]
-    pub const fn poll_renewed(&mut self) -> bool {
-        let renewed = self.renews && self.is_ready();
-        if renewed {
-            self.renews = false;
-        }
-        renewed
+    pub const fn lost(&self) -> Option<Lost> {
+        self.lost
+    }
+
+    /// Whether a fresh server took the place of one that ended unasked; said once, as soon as that is ready.
+    #[must_use]
+    pub const fn poll_renewed(&mut self) -> Option<Lost> {
+        if self.is_ready() { self.lost.take() } else { None }
     }
 
     /// The server is negotiated.
@@ -525,6 +527,7 @@ impl Lifecycle {
             let then = Then::Lost { quiet: self.may_leave(), exit: None };
             let until = now.after(self.config.input_grace);
             self.state = State::Stopping { step: Stop::Input { until, told: false }, then };
+            self.lost = Some(Lost::Ended);
             self.change();
         }
     }
@@ -567,7 +570,9 @@ impl Lifecycle {
     /// The server said that the session is gone.
     pub fn handle_expired(&mut self) {
         if self.is_ready() {
-            self.stop(Then::Rest(if self.may_leave() { Rest::Idle } else { Rest::Expired }));
+            let rest = if self.may_leave() { Rest::Idle } else { Rest::Expired };
+            self.lost = (rest == Rest::Expired).then_some(Lost::Expired);
+            self.stop(Then::Rest(rest));
         }
     }
 
@@ -759,7 +764,6 @@ impl Lifecycle {
     }
 
     fn start(&mut self, background: bool) {
-        self.renews |= self.state == State::Resting(Rest::Expired);
         self.generation = self.generation.saturating_add(1);
         self.ended = false;
         self.served = false;
@@ -775,6 +779,10 @@ impl Lifecycle {
 
     fn rest(&mut self, rest: Rest) {
         self.state = State::Resting(rest);
+        if rest == Rest::Idle {
+            // What a server keeps ends with its sleep anyhow.
+            self.lost = None;
+        }
         self.ended = true;
         self.straight = false;
         self.wanted = false;

@@ -505,6 +505,77 @@ fn expired_with_an_idle_period_and_nothing_in_flight_is_idle() {
     assert_eq!(run.awaits(), None, "auto-restart never resurrects an idle session");
 }
 
+/// What somebody is told, now that a fresh server is ready.
+fn told(run: &mut Run) -> [Option<Lost>; 2] {
+    assert_eq!(run.machine.poll_renewed(), None, "not before it is ready");
+    run.act(|machine, now| machine.handle_ready(now));
+    run.is("live");
+    [run.machine.poll_renewed(), run.machine.poll_renewed()]
+}
+
+#[test]
+fn who_uses_a_fresh_server_is_told_once_of_what_was_lost() {
+    for background in [false, true] {
+        let config = || Config { resident: true, auto_restart: background, ..Config::default() };
+        for expired in [false, true] {
+            let mut run = Run::served(config());
+            if expired {
+                run.act(|machine, _| machine.handle_expired());
+                run.gone();
+            } else {
+                run.crash();
+            }
+            let lost = if expired { Lost::Expired } else { Lost::Ended };
+            assert_eq!(run.machine.lost(), Some(lost), "for who reads the record");
+            match background {
+                true => run.passes(secs(0)),
+                false => run.act(|machine, now| machine.begin(now)),
+            }
+            assert_eq!(told(&mut run), [Some(lost), None]);
+            assert_eq!(run.machine.lost(), None);
+        }
+    }
+    // A machine that knows of it from the record alone.
+    for lost in [Lost::Expired, Lost::Ended] {
+        let mut run = Run::new(idle());
+        run.machine.was_lost(lost);
+        run.act(|machine, now| machine.begin(now));
+        assert_eq!(told(&mut run), [Some(lost), None]);
+    }
+}
+
+#[test]
+fn what_sleep_ends_or_never_began_was_not_lost() {
+    let resident = |auto_restart| Config { resident: true, auto_restart, ..idle() };
+    // Asleep.
+    let mut run = Run::served(resident(false));
+    run.passes(secs(IDLE));
+    run.gone();
+    run.act(|machine, now| machine.begin(now));
+    assert_eq!(told(&mut run), [None; 2]);
+    // It left by itself, and was not needed; it would have slept meanwhile.
+    for exit in [Exit::Status(0), Exit::Signal(11)] {
+        let mut run = Run::served(resident(true));
+        run.act(|machine, now| machine.handle_exited(now, exit));
+        run.gone();
+        if exit != Exit::Status(0) {
+            run.passes(secs(IDLE));
+        }
+        run.is("idle");
+        run.act(|machine, now| machine.begin(now));
+        assert_eq!(told(&mut run), [None; 2], "{exit:?}");
+    }
+    // It never answered.
+    let mut run = Run::new(resident(false));
+    run.act(|machine, now| machine.wake(now));
+    run.act(|machine, now| machine.handle_start_failed(now, false));
+    run.gone();
+    run.is("crashed");
+    run.passes(secs(1_000));
+    run.act(|machine, now| machine.begin(now));
+    assert_eq!(told(&mut run), [None; 2]);
+}
+
 // A server that ends by itself.
 
 #[test]

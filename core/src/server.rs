@@ -15,7 +15,7 @@
 use crate::crash::CrashLog;
 use crate::era::{Era, Pin, Revision};
 use crate::keepalive::Keepalive;
-use crate::lifecycle::{self, Lifecycle, PublicState, Unavailable};
+use crate::lifecycle::{self, Lifecycle, Lost, PublicState, Unavailable};
 use crate::link::{Allowance, Cause, Key, Link, OWN_INDEX, Slot};
 use crate::logging::Level;
 use crate::negotiate::{Limits, Negotiation, NegotiationError, Question};
@@ -218,10 +218,10 @@ where
         }
     }
 
-    /// The last run, of which only its record is known, was ended by the server.
+    /// The last run, of which only its record is known, ended so, and nobody has been told.
     #[must_use]
-    pub const fn after_expiry(mut self) -> Self {
-        self.lifecycle.was_expired();
+    pub const fn after_loss(mut self, lost: Lost) -> Self {
+        self.lifecycle.was_lost(lost);
         self
     }
 

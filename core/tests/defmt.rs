@@ -12,7 +12,7 @@ use drowse_core::envelope::{self, EnvelopeErrorKind, Part};
 use drowse_core::era::{Era, Pin, Revision};
 use drowse_core::front::{Inbound, Rejection};
 use drowse_core::json::JsonErrorKind;
-use drowse_core::lifecycle::{Exit, PublicState, Record, Unavailable};
+use drowse_core::lifecycle::{Exit, Lost, PublicState, Record, Unavailable};
 use drowse_core::link::{Cause, Failure, Key, Ran};
 use drowse_core::message::Own;
 use drowse_core::method::Method;
@@ -87,7 +87,8 @@ fn actions_are_logged() {
         Action::Terminate,
         Action::Kill,
         Action::Retire,
-        Action::Renewed,
+        Action::Renewed(Lost::Expired),
+        Action::Renewed(Lost::Ended),
         Action::Listen,
         Action::OpenOldStream,
         Action::Relay(Step::Cancel { wire: 1 }),

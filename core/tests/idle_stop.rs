@@ -368,7 +368,7 @@ impl World {
                     self.server.handle_verdict(self.now, Carried::Message, 0, Verdict::Done);
                 }
                 Action::SendOwn(Own::Ping { id }) => self.ping = Some(id),
-                Action::SendOwn(_) | Action::Listen | Action::Renewed => {}
+                Action::SendOwn(_) | Action::Listen | Action::Renewed(_) => {}
                 Action::Send { key, wire, .. } => {
                     let up = self.tree == Tree::Up { output: true };
                     self.holds(up, "sent to a server that is there");

@@ -13,7 +13,7 @@ use std::{env, fs, path::Path};
 use drowse_core::crash::CrashLog;
 use drowse_core::http::exchange::{Carried, Verdict};
 use drowse_core::lifecycle::table::{self, Event, Markdown};
-use drowse_core::lifecycle::{self, Exit, PublicState};
+use drowse_core::lifecycle::{self, Exit, Lost, PublicState};
 use drowse_core::link::{Allowance, Key, Ran, Slot};
 use drowse_core::message::Own;
 use drowse_core::method::Method;
@@ -168,7 +168,7 @@ impl Session {
         };
         self.machine = Server::new(self.kind.config(), [Slot::EMPTY; SLOTS], generation, crashes);
         if state == PublicState::Expired && !forgives {
-            self.machine = self.machine.clone().after_expiry();
+            self.machine = self.machine.clone().after_loss(Lost::Expired);
         }
         self.record = None;
         self.open = vec![None; SLOTS];

@@ -6,7 +6,7 @@ use drowse_core::era::{Era, Pin};
 use drowse_core::framing::{Frame, LineDecoder};
 use drowse_core::front::{self, Front, Inbound};
 use drowse_core::http::exchange::Carried;
-use drowse_core::lifecycle::Exit;
+use drowse_core::lifecycle::{Exit, Lost};
 use drowse_core::link::{Allowance, Failure, Key, Slot};
 use drowse_core::message::{self, Identity, Writer};
 use drowse_core::server::{Action, Config, Outcome, Server, StartError, Transport};
@@ -128,7 +128,7 @@ impl Adapter {
         let server = Server::new(config, [Slot::EMPTY; SLOTS], settings >> 16, CrashLog::from_times(crashed));
         Self {
             front: Front::new(),
-            server: Traced::new(if bit(7) { server.after_expiry() } else { server }),
+            server: Traced::new(if bit(7) { server.after_loss(Lost::Ended) } else { server }),
             lines: LineDecoder::new([0; LINE], LINE),
             desk: Desk { pending: [None; SLOTS], handshake: Kept::EMPTY },
             remote: remote.then(Remote::new),
@@ -380,7 +380,7 @@ impl Adapter {
             // What is not asked for is not saved.
             Action::Relay(_) | Action::Snapshot(_) => {}
             // Who is connected would be told.
-            Action::Renewed => {
+            Action::Renewed(_) => {
                 board::act(Do::Noticed, 0);
             }
             Action::Listen | Action::OpenOldStream => {

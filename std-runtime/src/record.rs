@@ -186,6 +186,9 @@ pub struct StateRecord {
     /// The last lines of the server's stderr.
     #[serde(default)]
     pub stderr: Option<String>,
+    /// The server ended by itself, and with it what it kept; nobody who uses it was told so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
     /// The URL at which its bridge shares it, while that lives, and shared it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_at: Option<String>,
@@ -275,6 +278,7 @@ impl StateRecord {
             retry_at: None,
             message: None,
             stderr: None,
+            lost: false,
             shared_at: None,
             not_shared: None,
         }

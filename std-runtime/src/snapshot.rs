@@ -18,7 +18,7 @@ mod read;
 mod search;
 
 pub use pattern::{Pattern, PatternError, PatternKind};
-pub use read::{MAX_BYTES, SnapshotError, read};
+pub use read::{MAX_BYTES, SnapshotError, read, tool};
 pub use search::{Hit, Job, Kind, Place, Scope, Searched, hit, instructions, member, search};
 
 /// The version of the layout that this build writes, and the newest that it reads.

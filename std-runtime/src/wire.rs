@@ -24,9 +24,12 @@ pub const META_TIMEOUT: &str = "dev.drowse/timeoutMs";
 pub const META_FORGET: &str = drowse_core::message::META_FORGET;
 /// The method of the notification by which a bridge ends a connection.
 pub const GOAWAY: &str = "notifications/drowse/goaway";
-/// The method of the notification that the server had ended the session, and that the answers that follow are of a fresh
-/// one.
+/// The method of the notification that the server had ended the session, or itself (params [`Renewed`]), and that the
+/// answers that follow are of a fresh one.
 pub const RENEWED: &str = "notifications/drowse/renewed";
+/// The method of the notification that the server asked something during a request of this connection, and that it was
+/// refused because the request does not declare that it can be asked; params [`Unasked`].
+pub const UNASKED: &str = "notifications/drowse/unasked";
 /// Asks for the server's own handshake. Starts a sleeping server and counts as use.
 pub const METHOD_INFO: &str = "drowse/info";
 /// A round trip to the server. Starts a sleeping server and counts as use.
@@ -469,6 +472,30 @@ pub struct BridgeConfig {
     /// Whether the server ended the last generation's session.
     #[serde(default)]
     pub expired: bool,
+    /// Whether the last generation's server ended by itself, and with it what it kept; nobody was told so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
+}
+
+/// The params of [`RENEWED`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Renewed {
+    /// The server ended by itself. Otherwise it ended the session.
+    #[serde(default)]
+    pub ended: bool,
+}
+
+/// The params of [`UNASKED`]: what the server asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Unasked {
+    /// The server's request.
+    pub method: String,
+    /// What the user would have been shown, at most its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The address that the user was to visit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// The params of [`METHOD_SET`].

@@ -176,6 +176,51 @@ fn crashed() {
     });
 }
 
+/// Whoever uses the server that takes the place of one that ended by itself is told that what that kept is gone, once.
+#[test]
+fn a_fresh_server_after_a_crash_is_told_of() {
+    in_both_eras(|era| {
+        let home = Home::new();
+        let lost = |session: &Session<'_>, words: &[&str]| {
+            let run = session.run(words.iter().copied()).ok();
+            let told = run.notices();
+            told.iter().for_each(|told| assert_eq!(told["kind"], "session-renewed", "{told}"));
+            told.iter().filter(|told| told["notice"].as_str().unwrap().contains("ended by itself")).count()
+        };
+        // By whichever command finds out, also by one that the server itself hears nothing of but that it is there.
+        for (name, words) in
+            [("@ping", &["ping"][..]), ("@call", &["tools-call", "tag", "tag=a"]), ("@list", &["tools-list"])]
+        {
+            let session = home.connect(name, &[], &["--era", era]);
+            assert_eq!(lost(&session, words), 0, "a first start replaces nothing");
+            session.kill_server();
+            session.wait_until(|state| state.state == State::Crashed && state.ended);
+            assert_eq!((lost(&session, words), lost(&session, words)), (1, 0), "{words:?}");
+            // By somebody who asked for it, it is no news.
+            session.kill_server();
+            session.wait_until(|state| state.state == State::Crashed && state.ended);
+            session.run(["restart"]).ok();
+            assert_eq!(lost(&session, words), 0, "{words:?}");
+            session.run(["close"]).ok();
+        }
+        let session = home.connect("@restarts", &["--auto-restart"], &["--era", era]);
+        session.kill_server();
+        session.wait_until(|state| state.state == State::Live && state.generation == 2);
+        assert_eq!((lost(&session, &["tools-list"]), lost(&session, &["tools-list"])), (1, 0));
+        // With its bridge.
+        session.kill_bridge();
+        assert_eq!((lost(&session, &["tools-list"]), lost(&session, &["tools-list"])), (1, 0));
+        // People read it, too.
+        session.kill_bridge();
+        let run = home.run(["@restarts", "tools-list"]).ok();
+        assert!(
+            run.err.contains("@restarts: the server had ended by itself, and a fresh one answered"),
+            "{}",
+            run.err
+        );
+    });
+}
+
 /// A server that dies at every start is started no more than five times in a row, whoever calls.
 #[test]
 fn crashed_at_every_start() {

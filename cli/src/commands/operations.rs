@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use drowse_runtime::caller::{CallError, Caller, Request, Sessions, Subscription, Wait};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::input::{self, ClientCapabilities};
+use drowse_runtime::snapshot;
 use drowse_runtime::wait::Woken;
 use drowse_runtime::wire::Ran;
 use serde_json::json;
@@ -64,12 +65,7 @@ pub(super) fn with<T>(
     };
     logging::listen(context, &sessions, session, &mut operations.caller);
     let outcome = work(&mut operations);
-    if operations.caller.was_renewed() {
-        context.output.remark("session-renewed", format_args!(
-            "{}: the server had ended the session, and a fresh one answered; what it kept in memory is gone",
-            context.who(session)
-        ));
-    }
+    tell(context, session, &mut operations.caller);
     super::tell_of_rebuilt(context, &sessions);
     if let Some(interrupt) = &interrupt {
         interrupt.release();
@@ -77,7 +73,29 @@ pub(super) fn with<T>(
     outcome
 }
 
+/// Says what happened during the calls that is not in their answers.
+fn tell(context: &Context, session: &SessionName, caller: &mut Caller<'_>) {
+    let who = context.who(session);
+    if let Some(how) = caller.was_renewed() {
+        let ended = if how.ended { "by itself" } else { "the session" };
+        context.output.remark(
+            "session-renewed",
+            format_args!(
+                "{who}: the server had ended {ended}, and a fresh one answered; what it kept in memory is gone"
+            ),
+        );
+    }
+    for question in caller.take_unasked() {
+        context.output.remark("question", format_args!("{}", answers::refused(&who, &question)));
+    }
+}
+
 impl<'a> Operations<'a> {
+    /// What the server said of a tool when it ran last, if that is at hand.
+    pub(super) fn known_tool(&self, tool: &str) -> Option<Box<RawValue>> {
+        snapshot::tool(self.sessions.home(), self.session, tool)
+    }
+
     /// Subscribes to the updates of a resource.
     pub(super) fn subscribe(&self, uri: &str) -> Result<Subscription<'a>, CallError> {
         self.sessions.subscribe(self.session, self.wait, uri)

@@ -85,7 +85,7 @@ pub(super) fn call(
             let live: Value = result::read(live.get().as_bytes())?;
             how.compare(What::Tool, before, &live, Some(&arguments.names()))?;
             Some(live)
-        } else if checks == Check::Always || arguments.needs_schema() {
+        } else if arguments.needs_schema() || is_to_be_asked(context, operations, tool, checks, &arguments) {
             declared(operations, tool)?
         } else {
             None
@@ -112,6 +112,31 @@ pub(super) fn call(
     Ok(status)
 }
 
+/// Whether the server is asked for its schema only to check by it.
+///
+/// What it said of the tool when it ran last is at hand. What fits that is sent, without another round trip; what does
+/// not may fit what the tool has become.
+fn is_to_be_asked(
+    context: &Context,
+    operations: &Operations<'_>,
+    tool: &str,
+    checks: Check,
+    arguments: &Arguments,
+) -> bool {
+    match checks {
+        Check::Always => true,
+        Check::Never => false,
+        // Of a server for one command nothing is known, and its start outweighs another question.
+        Check::IfKnown if context.alone.is_some() => true,
+        Check::IfKnown => operations.known_tool(tool).is_some_and(|known| {
+            result::read::<Value>(known.get().as_bytes()).is_ok_and(|known| {
+                let schema = known.get("inputSchema").filter(|schema| schema.is_object());
+                schema.is_some_and(|schema| matches!(check(schema, &arguments.to_json()), Checked::Wrong(_)))
+            })
+        }),
+    }
+}
+
 /// Refuses arguments that the tool's schema does not take.
 fn fits(
     context: &Context,
@@ -131,7 +156,10 @@ fn fits(
         }
         Some(Checked::Wrong(problems)) => {
             let message = format!("the arguments do not fit the tool: {}", problems.join("; "));
-            let help = context.line(session, &format!("tools-call {tool} --help"));
+            let mut help = context.line(session, &format!("tools-call {tool} --help"));
+            if arguments.has_texts() && problems.iter().any(|problem| problem.contains(" is \"")) {
+                help.push_str("\nkey=… is always a string: key:=… for numbers, booleans and the like");
+            }
             Err(Failure::new(Exit::Usage, "invalid-arguments", message)
                 .with_ran(Ran::No)
                 .with_hint(format!("{help}\n--no-check sends them all the same")))

@@ -41,7 +41,7 @@ The working directory and a few variables (PATH, HOME, LANG, proxy and CA settin
 session wakes the same from anywhere. Name others with --env.
 
 With --json, here as everywhere: the result alone on stdout. On stderr a JSON document a line: {\"notice\", \"kind\"} for \
-what else there is to know (kind session-renewed: the server had ended the session, and what it kept is gone), and, \
+what else there is to know (kind session-renewed: the server had ended the session, or itself, and what it kept is gone), and, \
 last, {\"error\", \"code\", \"kind\", \"ran\"?} if the command failed.";
 
 pub(super) const DEV_DETAILS: &str = "\
@@ -97,9 +97,10 @@ Arguments:
   {…}           the whole object
   -             the whole object, from stdin (only then stdin is read)
 
-For key:=json values that could be meant as strings too, the tool's schema is asked for; then all arguments are checked \
-by it, and nothing is sent that does not fit. --check does so always, --no-check never. What a schema refers to is not \
-fetched, and one that cannot be checked by is no obstacle.
+All arguments are checked by the tool's schema: by what is known of it since the server was asked last, and by what it \
+says now where they do not fit that, or where a key:=json value could be meant as a string too. What does not fit is not \
+sent. --check asks always, --no-check checks nothing. What a schema refers to is not fetched, and one that cannot be \
+checked by is no obstacle.
 
 --schema names a file with what the tool was once (`tools-get <tool> --json`). The call is refused unless the tool is \
 still: with `compatible`, such that what is passed could be passed then: nothing else is required that was not, \

@@ -99,7 +99,7 @@ A failure prints nothing on stdout and one document on stderr:
   _drowse  what to do next (hint), the server's last words (stderr), its own error (rpc)
 
 Before it, or without a failure, stderr may hold lines that only tell: {notice, kind}, for example session-renewed when \
-the server had ended the session and a fresh one answered.
+the server had ended the session, or itself, and a fresh one answered.
 
 Exit status:
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use drowse_runtime::home::{Home as Files, SessionName};
+use drowse_runtime::snapshot::{self, Header, SCHEMA, Snapshot};
 use serde_json::{Value, json};
 
 use crate::bridge::{Answer, Bridge};
@@ -89,8 +91,57 @@ fn arguments_that_do_not_fit_are_not_sent() {
     assert_eq!(bridge.arguments(), r#"{"count":0}"#);
 }
 
+/// What the server said of its tools when it ran last.
+fn said(home: &Home, tools: &Value) {
+    let files = Files::new(home.path().join("home"), None);
+    let name = SessionName::new("s").unwrap();
+    let header = json!({
+        "schema": SCHEMA, "identity": "i", "taken": 1, "generation": 1, "era": "modern",
+        "protocolVersion": "2026-07-28",
+    });
+    let tools = tools.as_array().unwrap().iter().map(|tool| serde_json::value::to_raw_value(tool).unwrap());
+    let snapshot = Snapshot {
+        header: serde_json::from_value::<Header>(header).unwrap(),
+        tools: tools.collect(),
+        prompts: Vec::new(),
+        resources: Vec::new(),
+        resource_templates: Vec::new(),
+    };
+    snapshot::write(&files, &name, &snapshot).unwrap();
+}
+
 #[test]
-fn only_where_the_schema_is_asked_for_unless_told_so() {
+fn what_is_known_of_a_tool_is_enough_to_check_by() {
+    let (home, bridge) = awake();
+    said(&home, &tools());
+    let run = |words: &[&str]| home.run_words(&[&["@s", "tools-call", "order"], words].concat());
+    for words in [&["item=x"][..], &[r#"{"item": "x", "count": 2}"#], &["item=x", "count:=1"]] {
+        assert_eq!(run(words).code, 0, "{words:?}");
+    }
+    let calls = ["tools/call", "tools/call", "tools/list", "tools/call"];
+    assert_eq!(bridge.methods(), calls, "another round trip only where a value is to be coerced");
+    for words in [&[][..], &["{}"], &["item=x", "count=2"], &[r#"{"item": "x", "count": 0}"#]] {
+        let run = run(&[words, &["--json"]].concat());
+        assert_eq!((run.code, &run.failure()["kind"]), (1, &json!("invalid-arguments")), "{words:?}");
+    }
+    assert_eq!(bridge.methods()[4..], ["tools/list"; 4], "nothing was sent, and it was asked before");
+    let typed = run(&["item=x", "count=2"]);
+    assert!(typed.err.contains("↳ key=… is always a string: key:=…"), "{}", typed.err);
+    assert!(!run(&["count:=2"]).err.contains("always a string"));
+    assert_eq!(run(&["count=two", "--no-check"]).code, 0);
+    assert_eq!(bridge.arguments(), r#"{"count":"two"}"#);
+    // What it was known to be it is no longer; and what cannot be judged is sent.
+    let mut before = tools();
+    before[0]["inputSchema"] = json!({"required": ["old"]});
+    before[2]["inputSchema"] = json!({"$ref": "https://example.com/a.json"});
+    said(&home, &before);
+    assert_eq!(run(&["item=x"]).code, 0);
+    assert_eq!(bridge.arguments(), r#"{"item":"x"}"#);
+    assert_eq!(home.run("@s tools-call endless {}").err, "");
+}
+
+#[test]
+fn only_where_the_schema_is_asked_for_if_nothing_is_known_unless_told_so() {
     let (home, bridge) = awake();
     for words in [&[][..], &["{}"], &["count=two"], &["item=x", "count:=two"]] {
         assert_eq!(home.run_words(&[&["@s", "tools-call", "order"], words].concat()).code, 0, "{words:?}");

@@ -99,6 +99,21 @@ impl Unasked {
     }
 }
 
+impl core::fmt::Display for Unasked {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::NoCall => "no request was under way during which it may ask",
+            Self::Ambiguous => "it cannot be told whose request it belongs to",
+            Self::Undeclared(_) => "whoever waits for the request cannot be asked for that",
+            Self::TooMany => "too many requests wait for answers",
+            Self::TooManyOfOne => "too many requests of the same client wait for answers",
+            Self::TooManyOfCall => {
+                "too many questions of the request are open, or there were too many rounds"
+            }
+        })
+    }
+}
+
 /// A request that is with the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

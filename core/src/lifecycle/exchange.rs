@@ -2,6 +2,16 @@
 
 use crate::time::Instant;
 
+/// How what a server kept was lost, without anybody having asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Lost {
+    /// The server ended the session.
+    Expired,
+    /// The server that ran ended by itself.
+    Ended,
+}
+
 /// What a user is told about a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -208,7 +208,7 @@ static WAYS: [Ways; 29] = [
         &[Crashed],
         Event::Use,
         Connecting,
-        "not during the back-off, nor while the breaker (5 in 30 s) is open",
+        "not during the back-off, nor while the breaker (5 in 30 s) is open; if it had run, the user is told that its state is gone",
     ),
     ways(
         &[Expired],

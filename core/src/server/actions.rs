@@ -63,8 +63,8 @@ where
                 }
             });
         }
-        if self.lifecycle.poll_renewed() {
-            return Some(Action::Renewed);
+        if let Some(lost) = self.lifecycle.poll_renewed() {
+            return Some(Action::Renewed(lost));
         }
         // Only now: whoever hears of a failure and looks at the record finds what it came from.
         if let Some((key, failure)) = self.link.poll_failure() {

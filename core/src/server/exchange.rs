@@ -2,7 +2,7 @@
 
 use crate::envelope::{EnvelopeError, Message};
 use crate::era::Revision;
-use crate::lifecycle::{Record, Unavailable};
+use crate::lifecycle::{Lost, Record, Unavailable};
 use crate::link::{Allowance, Failure, Key};
 use crate::message::Own;
 use crate::method::Method;
@@ -89,8 +89,8 @@ pub enum Action {
     Relay(relay::Step),
     /// Ask the server what it offers, or save what it said.
     Snapshot(snapshot::Step),
-    /// A session that the server had ended was replaced by a fresh one: tell the callers that what it kept is gone.
-    Renewed,
+    /// A fresh server took the place of one that ended unasked: tell the callers that what that kept is gone.
+    Renewed(Lost),
     /// Nothing runs and nothing waits: say goodbye to whoever is connected, and go.
     Retire,
 }

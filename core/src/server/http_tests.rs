@@ -199,7 +199,7 @@ fn a_legacy_server_with_a_session_is_listened_to_and_told_of_the_end() {
     world.call(Method::ToolsCall);
     assert!(world.did.contains(&"spawn".to_string()), "waking is always fresh: {:?}", world.did);
     world.initialize_background();
-    assert!(!world.did.contains(&"Renewed".to_string()), "sleep is no surprise");
+    assert!(!world.did.contains(&"Renewed(Expired)".to_string()), "sleep is no surprise");
 }
 
 #[test]
@@ -246,7 +246,11 @@ fn what_found_the_session_gone_goes_to_a_fresh_one() {
     world.initialize(true);
     assert_eq!(world.sent, [(first, first.wire()), (other, other.wire())]);
     assert!(world.failed.is_empty());
-    assert_eq!(world.did.iter().filter(|did| *did == "Renewed").count(), 1, "the user is told, once");
+    assert_eq!(
+        world.did.iter().filter(|did| *did == "Renewed(Expired)").count(),
+        1,
+        "the user is told, once"
+    );
     // A server that forgets every session is not asked for ever.
     world.verdict(CALL, first.wire(), Verdict::Expired { ran: Ran::No });
     assert_eq!(world.failed, [(first, Failure { cause: Cause::Expired, ran: Ran::No })]);

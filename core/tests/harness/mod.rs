@@ -571,7 +571,7 @@ impl World {
                 Action::OpenOldStream if self.behaviour.peer.is_remote() => {
                     self.begin("GET", Carried::OldStream, 0, Value::Null);
                 }
-                Action::Renewed => {}
+                Action::Renewed(_) => {}
                 Action::Listen | Action::OpenOldStream => panic!("{action:?} over a byte stream"),
                 Action::Relay(step) => {
                     let (relay::Step::Listen { wire, lists }, true, false) =

@@ -121,6 +121,8 @@ pub struct Facts {
     pub message: Option<String>,
     /// The last lines of the server's stderr, when it is not well.
     pub stderr: Option<String>,
+    /// The server ended by itself, and nobody was told so far that what it kept is gone.
+    pub lost: bool,
 }
 
 /// What is written into a session's life when its public state changes.

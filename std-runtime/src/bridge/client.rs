@@ -244,6 +244,12 @@ fn explain(error: &reqwest::Error) -> String {
     if texts.is_empty() {
         return "the request could not be made".to_owned();
     }
+    // Whom to trust is known then; it is no certificate for a server.
+    if all.contains("CaUsedAsEndEntity") {
+        return format!(
+            "{all} (it shows the certificate of an authority: let it show one for its name, signed by that, or trust nobody in particular with --insecure)"
+        );
+    }
     if all.contains("certificate") || all.contains("UnknownIssuer") {
         return format!(
             "{all} (trust its authority with --cacert FILE, or nobody in particular with --insecure)"

@@ -205,6 +205,13 @@ pub(super) fn connect_error(error: StartError, said: Option<&str>, connect_secs:
         StartError::Negotiation(error) if error == N::NoCommonVersion => {
             format!("{error}: see whether its entry pins one (`mcpVersion`)")
         }
+        // It is one, and says itself what it wants: to be asked elsewhere, or later.
+        StartError::Negotiation(error @ N::Http(300..=399 | 429 | 500..)) => match said {
+            Some(said) if said.starts_with("HTTP status") => {
+                format!("the server answered the handshake with {said}")
+            }
+            said => detailed(&error.to_string(), said),
+        },
         StartError::Negotiation(error) => {
             detailed(&format!("{error}; is this the URL of its MCP endpoint, often `…/mcp`?"), said)
         }
@@ -282,11 +289,12 @@ pub(super) fn refusal(base: Option<&Url>, status: StatusCode, headers: &HeaderMa
         let target = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
         let target = target.and_then(|target| Url::options().base_url(base).parse(target).ok());
         if let Some(url) = target.filter(|url| url.has_host()) {
-            text = format!(
-                "{text}: it redirects to {}{}; connect to that URL instead",
-                url.origin().ascii_serialization(),
-                url.path()
-            );
+            let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
+            text = if Some(&url) == base {
+                format!("{text}: it redirects {place} to itself")
+            } else {
+                format!("{text}: it redirects to {place}; connect to that URL instead")
+            };
         }
     } else if let Some(content) = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok())
     {
@@ -396,6 +404,35 @@ mod tests {
         };
         assert_eq!(text("5"), "HTTP status 503 Service Unavailable, to be tried again after 5 s");
         assert!(text("Fri, 31 Dec 1999 23:59:59 GMT").ends_with("after Fri, 31 Dec 1999 23:59:59 GMT"));
+    }
+
+    #[test]
+    fn a_server_that_wants_to_be_asked_elsewhere_or_later_has_no_wrong_url() {
+        let told = |status, said: Option<&str>| {
+            connect_error(
+                StartError::Negotiation(drowse_core::negotiate::NegotiationError::Http(status)),
+                said,
+                60,
+            )
+        };
+        for status in [307, 429, 500, 503] {
+            let said = format!("HTTP status {status}: so it says");
+            assert_eq!(told(status, Some(&said)), format!("the server answered the handshake with {said}"));
+            assert!(told(status, None).ends_with(&format!("HTTP status {status}")));
+        }
+        for status in [400, 404, 405] {
+            assert!(told(status, Some("x")).contains("is this the URL"), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_redirection_to_itself_is_no_place_to_connect_to() {
+        let url: Url = "https://a.example/mcp".parse().unwrap();
+        let to = |place| headers(&[(header::LOCATION, place)]);
+        let text = refusal(Some(&url), StatusCode::PERMANENT_REDIRECT, &to("/mcp"), b"");
+        assert!(text.ends_with("it redirects https://a.example/mcp to itself"), "{text}");
+        let text = refusal(Some(&url), StatusCode::PERMANENT_REDIRECT, &to("/mcp/"), b"");
+        assert!(text.ends_with("redirects to https://a.example/mcp/; connect to that URL instead"), "{text}");
     }
 
     #[test]

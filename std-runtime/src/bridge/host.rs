@@ -167,6 +167,7 @@ impl Host for BridgeHost {
             retry_at: facts.retry_at.map(|at| time_of_day(at, facts.now, since)),
             message: facts.message.clone(),
             stderr: facts.stderr.clone(),
+            lost: facts.lost,
             shared_at: self.shared.as_ref().and_then(|shared| shared.as_ref().ok().cloned()),
             not_shared: self.shared.as_ref().and_then(|shared| shared.as_ref().err().cloned()),
         };

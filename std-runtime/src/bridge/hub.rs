@@ -40,7 +40,7 @@ use drowse_core::envelope;
 use drowse_core::era::{Era, Revision};
 use drowse_core::front::{self, Front, Inbound, Rejection, answer};
 use drowse_core::http::exchange::Carried;
-use drowse_core::lifecycle::{Exit, PublicState, Record};
+use drowse_core::lifecycle::{Exit, Lost, PublicState, Record};
 use drowse_core::link::{Allowance, Cause, Key, Slot};
 use drowse_core::logging::{Level, Wanted};
 use drowse_core::message::{self, Identity};
@@ -113,8 +113,8 @@ pub struct HubConfig {
     pub revision: Option<Revision>,
     /// The time now, in microseconds since 1970.
     pub now_micros: u64,
-    /// The server ended the last generation's session.
-    pub expired: bool,
+    /// How the last generation ended, if nobody was told that what its server kept is gone.
+    pub lost: Option<Lost>,
     /// What is run and with which credentials, as a hash: what is saved of the server holds for that.
     pub identity: String,
     /// How much of the server's log is wanted.
@@ -191,9 +191,10 @@ struct Inner {
     gathered: Gathered,
     /// Requests that were accepted so far.
     order: u64,
-    /// How often a session that the server had ended was replaced, and of which the last caller was told.
+    /// How often a server that had ended unasked was replaced, of which the last caller was told, and how it ended.
     renewals: u64,
     told: u64,
+    lost: Lost,
     /// What the network said while the server was being reached.
     network: Option<String>,
     /// What the server said of itself when it was negotiated.
@@ -374,8 +375,8 @@ impl Hub {
         let crashes = CrashLog::from_times(crashes);
         let heard = relay::slots();
         let mut server = Server::listening(config.server, slots, heard, config.generation, crashes);
-        if config.expired {
-            server = server.after_expiry();
+        if let Some(lost) = config.lost {
+            server = server.after_loss(lost);
         }
         server.set_level(config.log_level);
         let (epoch_micros, limit, count, revision) =
@@ -396,6 +397,7 @@ impl Hub {
             order: 0,
             renewals: 0,
             told: 0,
+            lost: Lost::Expired,
             server,
             host,
             config,

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::era::{Pin, Revision};
+use drowse_core::lifecycle::Lost;
 use drowse_core::logging::Level;
 use drowse_core::negotiate::Limits;
 use drowse_core::server;
@@ -324,7 +325,11 @@ fn hub_config(config: &BridgeConfig) -> HubConfig {
             tasks: false,
         },
         roots: config.roots.clone(),
-        expired: config.expired,
+        lost: match (config.expired, config.ended) {
+            (true, _) => Some(Lost::Expired),
+            (false, true) => Some(Lost::Ended),
+            (false, false) => None,
+        },
         identity: config.identity.clone(),
         log_level: config.log_level.as_deref().and_then(Level::from_name),
         now_micros: crate::record::now_ms().saturating_mul(1000),

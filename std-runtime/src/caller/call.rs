@@ -22,10 +22,12 @@ use crate::home::SessionName;
 use crate::input::ClientCapabilities;
 use crate::record::{self, Settings};
 use crate::wait::{Wait, Woken};
-use crate::wire::{Kind, MAX_MESSAGE, Ran};
+use crate::wire::{Kind, MAX_MESSAGE, Ran, Renewed, Unasked};
 
 /// How often an operation that did not run is tried on another bridge.
 pub(super) const MAX_ROUNDS: u32 = 16;
+/// The most refused questions that a caller is told of.
+const MOST_UNASKED: usize = 8;
 /// A call that hears nothing looks after the bridge so often.
 const CHECKPOINT: Duration = Duration::from_secs(5);
 /// How long a bridge may take to greet somebody then.
@@ -40,7 +42,8 @@ impl<'a> Caller<'a> {
             link: None,
             sent: 0,
             next_id: 1,
-            renewed: false,
+            renewed: None,
+            unasked: Vec::new(),
             capabilities: ClientCapabilities::default(),
             log: None,
         }
@@ -107,10 +110,16 @@ impl<'a> Caller<'a> {
         })
     }
 
-    /// Whether the server had ended the session and what was answered since came from a fresh one, so that what the
-    /// server kept in memory is gone. Said once.
-    pub fn was_renewed(&mut self) -> bool {
-        std::mem::take(&mut self.renewed)
+    /// Whether the server had ended the session, or itself, and what was answered since came from a fresh one, so that
+    /// what the server kept in memory is gone. Said once.
+    pub fn was_renewed(&mut self) -> Option<Renewed> {
+        self.renewed.take()
+    }
+
+    /// What the server asked during the calls so far and was refused, because the call did not declare that it can be
+    /// asked. The first few; said once.
+    pub fn take_unasked(&mut self) -> Vec<Unasked> {
+        std::mem::take(&mut self.unasked)
     }
 
     /// Runs one operation on the bridge at the other end of the caller's link, which must be there.
@@ -141,7 +150,8 @@ impl<'a> Caller<'a> {
             fresh: true,
             broken: false,
             goaway: None,
-            renewed: false,
+            renewed: None,
+            unasked: Vec::new(),
             log: self.log.map(|(_, take)| take),
             since: Instant::now(),
             timeout: request.timeout,
@@ -160,7 +170,9 @@ impl<'a> Caller<'a> {
                 fault::point("C2-sent");
             }
             let outcome = operation.receive(link, &self.name, request);
-            self.renewed |= operation.renewed;
+            self.renewed = operation.renewed.take().or(self.renewed);
+            let room = MOST_UNASKED.saturating_sub(self.unasked.len());
+            self.unasked.extend(operation.unasked.drain(..).take(room));
             if let Some(outcome) = outcome {
                 return outcome;
             }
@@ -257,7 +269,8 @@ struct Operation<'a> {
     /// The kernel takes no more.
     broken: bool,
     goaway: Option<u64>,
-    renewed: bool,
+    renewed: Option<Renewed>,
+    unasked: Vec<Unasked>,
     log: Option<TakeMessage>,
     since: Instant,
     /// The time-out that it brings itself.
@@ -351,8 +364,12 @@ impl Operation<'_> {
                 }
                 None
             }
-            Ok(Incoming::Renewed) => {
-                self.renewed = true;
+            Ok(Incoming::Renewed(how)) => {
+                self.renewed = Some(how);
+                None
+            }
+            Ok(Incoming::Unasked(question)) => {
+                self.unasked.push(question);
                 None
             }
             Ok(Incoming::Goaway(last)) => {
@@ -427,7 +444,8 @@ mod tests {
             fresh: true,
             broken: false,
             goaway: None,
-            renewed: false,
+            renewed: None,
+            unasked: Vec::new(),
             log: None,
             since: Instant::now(),
             timeout: None,

@@ -331,7 +331,9 @@ impl Sessions {
         let mut known = self.known_or_rebuilt(name)?.unwrap_or_else(StateRecord::dormant);
         known.crashes.clear();
         known.retry_at = None;
-        if matches!(known.state, State::Unauthorized | State::Expired) {
+        known.lost = false;
+        // What a killed bridge left says that the server runs.
+        if matches!(known.state, State::Unauthorized | State::Expired) || known.state.is_awake() {
             (known.state, known.since, known.message) = (State::Idle, now_ms(), None);
         }
         known.era = known.era.filter(|_| keep_era);

@@ -114,7 +114,7 @@ pub(super) fn has_server(known: &StateRecord) -> bool {
 }
 
 /// The state that a record comes to, given whether its bridge lives.
-fn seen(known: &StateRecord, alive: bool, here: Option<&ProcessIdentity>) -> State {
+pub(super) fn seen(known: &StateRecord, alive: bool, here: Option<&ProcessIdentity>) -> State {
     if alive {
         return known.state;
     }

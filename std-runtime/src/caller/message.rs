@@ -14,7 +14,9 @@ use serde_json::value::RawValue;
 use super::Request;
 use super::error::{CallError, RpcError};
 use crate::input::{ClientCapabilities, capabilities_json};
-use crate::wire::{Envelope, ErrorData, GOAWAY, Goaway, META_TIMEOUT, PROTOCOL_VERSION, RENEWED};
+use crate::wire::{
+    Envelope, ErrorData, GOAWAY, Goaway, META_TIMEOUT, PROTOCOL_VERSION, RENEWED, Renewed, UNASKED, Unasked,
+};
 
 /// A request as one line, newline included.
 pub(super) fn request(
@@ -110,8 +112,10 @@ pub(super) enum Incoming<'a> {
     Message(&'a str),
     /// The connection ends.
     Goaway(u64),
-    /// The server had ended the session, and a fresh one answers.
-    Renewed,
+    /// The server had ended the session, or itself, and a fresh one answers.
+    Renewed(Renewed),
+    /// The server asked something, and was refused.
+    Unasked(Unasked),
     /// A subscription began: its request, and the URIs that will be heard of.
     Acknowledged { id: u64, uris: Vec<String> },
     /// A resource of a subscription was updated.
@@ -127,7 +131,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Incoming<'_>, serde_json::Error> {
         let params = message.params.map_or("{}", RawValue::get);
         return Ok(match method.as_ref() {
             GOAWAY => Incoming::Goaway(serde_json::from_str::<Goaway>(params)?.last),
-            RENEWED => Incoming::Renewed,
+            RENEWED => Incoming::Renewed(serde_json::from_str(params).unwrap_or_default()),
+            UNASKED => serde_json::from_str(params).map_or(Incoming::Other, Incoming::Unasked),
             "notifications/message" => Incoming::Message(params),
             "notifications/progress" => Incoming::Progress(params),
             wire::ACKNOWLEDGED | wire::UPDATED => match serde_json::from_str::<Announcement>(params) {

@@ -50,7 +50,7 @@ use crate::record::{RecordError, SessionRecord, Settings, State, StateRecord};
 use crate::remote::Header;
 use crate::share::{Share, WantedFront};
 pub use crate::wait::Wait;
-use crate::wire::{METHOD_STATUS, Status};
+use crate::wire::{METHOD_STATUS, Renewed, Status, Unasked};
 
 /// All sessions of one home.
 #[derive(Debug, Clone)]
@@ -262,8 +262,10 @@ pub struct Caller<'a> {
     /// Requests sent on `link`: what a bridge counts too.
     sent: u64,
     next_id: u64,
-    /// The server's session was replaced by a fresh one.
-    renewed: bool,
+    /// The server, or its session, was replaced by a fresh one.
+    renewed: Option<Renewed>,
+    /// What the server asked and was refused.
+    unasked: Vec<Unasked>,
     /// What every request declares.
     capabilities: ClientCapabilities,
     /// How much of the server's log is wanted during requests, and who takes it.

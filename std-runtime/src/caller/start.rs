@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 
 use super::error::CallError;
+use super::listing;
 use crate::config::ConfigError;
 use crate::credential::Credentials;
 use crate::expand::{ExpandError, expand};
@@ -283,6 +284,8 @@ pub(super) fn bridge_config(
     env.extend(credentials.pins.clone());
     let settings = &record.settings;
     let kept = BridgeSettings::of(settings);
+    // A server behind a URL goes on without a bridge, and says itself what it does not know any more.
+    let ended = remote.is_none() && known.is_some_and(was_ended);
     Ok(BridgeConfig {
         session: name.as_str().to_owned(),
         home: home.root().to_owned(),
@@ -318,7 +321,15 @@ pub(super) fn bridge_config(
         listen: false,
         identity: identity::of(record, credentials),
         expired: known.is_some_and(|known| known.state == State::Expired),
+        ended,
     })
+}
+
+/// Whether a server ended by itself, or with its bridge, and nobody was told so far that what it kept is gone.
+fn was_ended(known: &StateRecord) -> bool {
+    let ran = matches!(known.state, State::Live | State::Suspended | State::Disconnected);
+    let here = ProcessIdentity::of_self().ok();
+    (known.lost || ran) && listing::seen(known, false, here.as_ref()) == State::Crashed
 }
 
 /// What a bridge is told of a server behind a URL. What was expanded is checked again: a variable may have got

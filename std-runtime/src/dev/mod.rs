@@ -287,7 +287,7 @@ fn hub_config(options: &Options) -> HubConfig {
             ..ClientCapabilities::default()
         },
         roots: Vec::new(),
-        expired: false,
+        lost: None,
         identity: "dev".to_owned(),
         log_level: None,
         now_micros: crate::record::now_ms().saturating_mul(1000),

@@ -3,6 +3,7 @@
 //! A file that is laid out as this build writes it is not parsed beyond its first line: see `search`. One that
 //! somebody edited is read as the JSON document that it is.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -75,7 +76,38 @@ pub fn read(home: &Home, name: &SessionName) -> Result<Option<Snapshot>, Snapsho
     of_bytes(bytes).map(Some).map_err(|defect| defect.of(&path, name))
 }
 
+/// What a session's snapshot says of the tool of that name, without reading more than it has to; `None` where there is no
+/// word of it, or none that can be found in a hurry.
+#[must_use]
+pub fn tool(home: &Home, name: &SessionName, tool: &str) -> Option<Box<RawValue>> {
+    let mut buffer = Buffer::default();
+    tool_of(buffer.fill(&home.snapshot_file(name), name).ok()??, tool)
+}
+
 /// The same of a file's content.
+fn tool_of(bytes: &[u8], tool: &str) -> Option<Box<RawValue>> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+    }
+    let quoted = serde_json::to_string(tool).ok()?;
+    let (_, body) = first_line(bytes)?;
+    let items = body.strip_prefix(b"\"tools\":[\n")?;
+    let end = memchr::memmem::find(items, b"\n]")?;
+    let items = items.get(..end)?;
+    memchr::memmem::find_iter(items, quoted.as_bytes()).find_map(|at| {
+        let (before, after) = items.split_at(at);
+        let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+        let length = memchr::memchr(b'\n', after).unwrap_or(after.len());
+        let line = items.get(start..at + length)?;
+        let item: &RawValue = serde_json::from_slice(line.strip_suffix(b",").unwrap_or(line)).ok()?;
+        let named: Named<'_> = serde_json::from_str(item.get()).ok()?;
+        (named.name == tool).then(|| item.to_owned())
+    })
+}
+
+/// The whole of a file's content.
 pub(super) fn of_bytes(bytes: &[u8]) -> Result<Snapshot, Defect> {
     let header = header(bytes)?;
     let lists = Lists::read(bytes)?;
@@ -180,5 +212,42 @@ pub(super) struct Lists<'a> {
 impl<'a> Lists<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Defect> {
         serde_json::from_slice(bytes).map_err(|error| Defect::Malformed(record::defect(&error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::snapshot::Layout;
+
+    #[test]
+    fn a_tool_is_found_among_others() {
+        let header = serde_json::from_value(json!({
+            "schema": 1, "identity": "i", "taken": 1, "generation": 1, "era": "modern", "protocolVersion": "2026-07-28",
+        }));
+        let tools = [
+            r#"{"description":"calls \"b\"","name":"a","like":"b"}"#.to_owned(),
+            "{\"name\":\"b\",\n\"inputSchema\":{\"properties\":{\"c\":{}}}}".to_owned(),
+            r#"{"name":"ä\"","n":1}"#.to_owned(),
+        ];
+        let mut layout = Layout::new(&header.unwrap());
+        layout.list(tools.iter().map(String::as_bytes));
+        // What is no tool is none.
+        layout.list([&br#"{"name":"p"}"#[..]].into_iter());
+        layout.list(std::iter::empty());
+        layout.list(std::iter::empty());
+        let bytes = layout.finish();
+        let found = |tool: &str| tool_of(&bytes, tool).map(|item| item.get().to_owned());
+        assert_eq!(found("a").unwrap(), tools[0]);
+        assert_eq!(found("b").unwrap(), tools[1].replace('\n', " "));
+        assert_eq!(found("ä\"").unwrap(), tools[2]);
+        for other in ["c", "p", "", "name", "calls \"b\""] {
+            assert_eq!(found(other), None, "{other}");
+        }
+        // One that was cut off, or that somebody edited.
+        assert!(tool_of(&bytes[..bytes.len() - 3], "a").is_none());
+        assert!(tool_of(br#"{"schema":1}"#, "a").is_none() && tool_of(b"", "a").is_none());
     }
 }

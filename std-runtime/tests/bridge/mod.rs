@@ -180,7 +180,7 @@ impl Stage {
             capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
             roots: Vec::new(),
             syncs: Vec::new(),
-            expired: false,
+            lost: None,
             identity: "staged".into(),
             log_level: None,
             // A real one starts with the time of day; it only has to be later than the last one's.
@@ -217,7 +217,7 @@ impl Stage {
             capabilities: ClientCapabilities { form: true, ..ClientCapabilities::default() },
             roots: Vec::new(),
             syncs: Vec::new(),
-            expired: false,
+            lost: None,
             identity: "staged".into(),
             log_level: None,
             now_micros: 1_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drowse_core::era::Era;
-use drowse_core::lifecycle::{Exit, PublicState, table};
+use drowse_core::lifecycle::{Exit, Lost, PublicState, table};
 use drowse_core::server::Config;
 use drowse_runtime::bridge::Hub;
 use drowse_runtime::record::{Settings, State};
@@ -239,7 +239,7 @@ fn expired() {
             hub.retired().await;
             assert_eq!(stage.states().last(), Some(&wanted));
             let hub = stage.bridge_with(with_idle(idle), |config| {
-                config.expired = wanted == PublicState::Expired;
+                config.lost = (wanted == PublicState::Expired).then_some(Lost::Expired);
             });
             let mut caller = Caller::connect(&hub).await;
             caller.call("echo", json!({"tag": "next"})).await;

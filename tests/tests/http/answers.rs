@@ -203,6 +203,12 @@ fn a_bomb() {
         let bridge = session.state().unwrap().bridge.unwrap().pid;
         assert!(peak_mib(bridge) < 60, "the bridge grew to {} MiB", peak_mib(bridge));
         lives(&session, &server);
+        // Who says nothing takes anything.
+        for request in server.events("http") {
+            let headers: serde_json::Value =
+                serde_json::from_str(&request.fields["headers"].to_string()).unwrap();
+            assert_eq!(headers["accept-encoding"], "identity", "{request:?}");
+        }
     });
 }
 

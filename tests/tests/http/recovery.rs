@@ -35,8 +35,11 @@ fn a_session_that_is_gone_is_replaced_and_the_call_runs_once() {
         assert!(!told("c"), "it was the command before that found out");
         server.ask_for("forget", "");
         assert!(told("d") && !told("e"));
+        server.ask_for("forget", "");
+        let run = home.run(["@s", "ping"]).ok();
+        assert!(run.err.contains("a fresh one answered") && !told("f"), "{}", run.err);
         let sessions = sessions(&server);
-        assert_eq!((sessions.len(), session.state().unwrap().generation), (5, 5), "{sessions:?}");
+        assert_eq!((sessions.len(), session.state().unwrap().generation), (6, 6), "{sessions:?}");
         assert_eq!(count(&server, "DELETE"), 0, "nobody ends what is gone");
         assert_eq!(count(&server, "server/discover"), 1, "its era is known");
         lives(&session, &server);

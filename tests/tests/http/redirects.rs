@@ -146,7 +146,7 @@ fn for_ever() {
         server.fault("redirect=307;to=loop;on=tools/call");
         let failed = session.call("tag", &["tag=a"]).fails(2);
         check(&failed, "http", "no");
-        says(&failed, &["307", &server.url()]);
+        says(&failed, &["307", &format!("redirects {} to itself", server.url())]);
         let asked = count(&server, "tools/call");
         assert!((2..10).contains(&asked) && server.executions("a") == 0, "{asked}");
         server.ask_for("mend", "");

@@ -74,12 +74,23 @@ fn a_question_is_answered_and_the_call_goes_on() {
 #[test]
 fn without_anybody_it_is_declined_at_once() {
     over_both(&[], |session| {
-        let run = session.run(["tools-call", "ask", &form().to_string()]).ok();
-        let said: Value = serde_json::from_str(&run.text()).unwrap();
-        assert_eq!(said, json!({"action": "decline"}));
-        let run = session.run(["tools-call", "ask", &form().to_string(), "--elicit", "decline"]).ok();
-        let said: Value = serde_json::from_str(&run.text()).unwrap();
-        assert_eq!(said, json!({"action": "decline"}));
+        let declined = |flags: &[&str]| {
+            let form = form().to_string();
+            let run = session.run(["tools-call", "ask", &form].into_iter().chain(flags.iter().copied())).ok();
+            let said: Value = serde_json::from_str(&run.text()).unwrap();
+            assert_eq!(said, json!({"action": "decline"}));
+            run.notices()
+        };
+        // The user did not, and has to know.
+        let told = declined(&[]);
+        assert_eq!((told.len(), &told[0]["kind"]), (1, &json!("question")), "{told:?}");
+        let text = told[0]["notice"].as_str().unwrap();
+        for part in ["“Who?”", "declined", "--elicit"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(declined(&["--elicit", "decline"]), [json!(null); 0]);
+        let log = session.run(["logs"]).ok().out;
+        assert!(log.contains("cannot be asked for that") && !log.contains("Undeclared("), "{log}");
     });
 }
 

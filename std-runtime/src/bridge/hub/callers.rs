@@ -8,7 +8,7 @@ use drowse_core::link::{Failure, Ran};
 
 use super::relay::Listening;
 use super::*;
-use crate::wire::RENEWED;
+use crate::wire::{RENEWED, Renewed};
 
 /// What a connection does next.
 pub(super) enum Flow {
@@ -564,6 +564,21 @@ impl Inner {
         self.server.lifecycle().in_flight() == 0
     }
 
+    /// Before an answer of a fresh server: that what the one before kept is gone.
+    fn tell_of_renewal(&mut self, connection: u64) {
+        let Some(connection) = self.connections.get_mut(&connection) else { return };
+        if connection.renewals == self.renewals {
+            return;
+        }
+        connection.renewals = self.renewals;
+        self.told = self.renewals;
+        if connection.front.knows_drowse() {
+            let params = Renewed { ended: self.lost == Lost::Ended };
+            let line = json!({"jsonrpc": "2.0", "method": RENEWED, "params": params}).to_string();
+            connection.mouth.send(About::Nothing, &[line.as_bytes()]);
+        }
+    }
+
     pub(super) fn deliver(
         &mut self,
         payload: &Payload,
@@ -573,6 +588,7 @@ impl Inner {
         revision: Revision,
     ) {
         let line = from.bytes();
+        self.tell_of_renewal(payload.connection);
         if method == Method::ServerPing {
             // Whatever it said: it answered.
             return self.reply(payload.connection, &payload.id, &[b"{}"]);
@@ -593,14 +609,6 @@ impl Inner {
         let line = from.bytes();
         let limit = self.config.limit;
         let Some(connection) = self.connections.get_mut(&payload.connection) else { return };
-        if connection.renewals != self.renewals {
-            connection.renewals = self.renewals;
-            self.told = self.renewals;
-            if connection.front.knows_drowse() {
-                let line = format!(r#"{{"jsonrpc":"2.0","method":"{RENEWED}"}}"#);
-                connection.mouth.send(About::Nothing, &[line.as_bytes()]);
-            }
-        }
         let id = Span::new(0, payload.id.len());
         let verbatim = connection.front.is_verbatim();
         let asked = Asked {

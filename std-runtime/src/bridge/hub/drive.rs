@@ -44,9 +44,13 @@ impl Hub {
                 Action::Send { key, wire, revision, .. } => {
                     self.send_request(inner, key, wire, revision, current);
                 }
-                Action::Renewed => {
+                Action::Renewed(lost) => {
                     inner.renewals += 1;
-                    inner.host.note("the server had ended the session; a fresh one was begun");
+                    inner.lost = lost;
+                    inner.host.note(match lost {
+                        Lost::Expired => "the server had ended the session; a fresh one was begun",
+                        Lost::Ended => "the server had ended by itself; a fresh one was started",
+                    });
                 }
                 Action::Listen => self.open_stream(inner, Carried::Listening),
                 Action::OpenOldStream => self.open_stream(inner, Carried::OldStream),
@@ -169,6 +173,7 @@ impl Hub {
             retry_at: crashes.retry_at().map(Instant::as_millis),
             message: inner.failure.clone().filter(|_| unwell),
             stderr: inner.stderr_tail().filter(|_| unwell),
+            lost: inner.server.lifecycle().lost() == Some(Lost::Ended),
         };
         let persisted = inner.host.persist(&facts);
         inner.rest.handle_active(now);

@@ -6,13 +6,14 @@
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::held::{
     self, Asking, Candidate, Config, Fate, Held, HeldKey, Kind, MAX_QUESTIONS, Output, Principal, Question,
-    Resumed, Retry, Secret, Then, Unasked,
+    Resumed, Retry, Secret, Then, Unasked as Why,
 };
 use drowse_core::link::{Cause, Failure};
 use drowse_core::splice::{NoAnswer, Shown};
 
 use super::callers::Request;
 use super::*;
+use crate::wire::{UNASKED, Unasked};
 
 /// The connection of a call that nobody waits for.
 pub(super) const NOBODY: u64 = u64::MAX - 1;
@@ -20,6 +21,9 @@ pub(super) const NOBODY: u64 = u64::MAX - 1;
 const SLOTS: usize = 64;
 /// An answer that was delivered is kept for a repeated retry up to this size.
 const KEPT_COPY: usize = 256 << 10;
+
+/// How much a caller is told of a question that it cannot be asked, in characters.
+const SHOWN: usize = 2000;
 
 /// What is kept for a held call.
 #[derive(Default)]
@@ -173,12 +177,14 @@ impl Hub {
                 }
             }
             Err(why) => {
-                if let Unasked::Undeclared(Some(call)) = why
+                if let Why::Undeclared(Some(call)) = why
                     && let Some(Some(payload)) = inner.payloads.get_mut(call.index())
                 {
                     payload.lacks = payload.lacks.or(Some(kind));
+                    let connection = payload.connection;
+                    inner.tell_of_unasked(connection, line, parts);
                 }
-                inner.host.note(&format!("a question of the server was put to nobody: {why:?}"));
+                inner.host.note(&format!("a question of the server was put to nobody: {why}"));
                 self.refuse_question(inner, line, id, kind, why.answer());
             }
         }
@@ -286,7 +292,28 @@ impl Hub {
 }
 
 impl Inner {
-    fn attribute(&self, now: Instant, kind: Kind, origin: Option<Key>) -> Result<Key, Unasked> {
+    /// Whoever waits for a request is told what the server asked meanwhile, and was refused: it is nowhere in the answer.
+    fn tell_of_unasked(&mut self, connection: u64, line: &[u8], parts: RequestParts) {
+        let connection = self.connections.get_mut(&connection);
+        let Some(connection) = connection.filter(|connection| connection.front.knows_drowse()) else {
+            return;
+        };
+        let text = |name: &str| {
+            let params = parts.params?;
+            let raw = drowse_core::json::member(line, params, name)?.of(line);
+            let text: String = serde_json::from_slice(raw).ok()?;
+            Some(text.chars().take(SHOWN).collect())
+        };
+        let params = Unasked {
+            method: serde_json::from_slice(parts.method.of(line)).unwrap_or_default(),
+            message: text("message"),
+            url: text("url"),
+        };
+        let told = json!({"jsonrpc": "2.0", "method": UNASKED, "params": params}).to_string();
+        connection.mouth.send(About::Nothing, &[told.as_bytes()]);
+    }
+
+    fn attribute(&self, now: Instant, kind: Kind, origin: Option<Key>) -> Result<Key, Why> {
         let requests = self.payloads.iter().enumerate().filter_map(|(index, payload)| {
             let payload = payload.as_ref().filter(|payload| payload.sent)?;
             Some(Candidate {
@@ -300,10 +327,10 @@ impl Inner {
         self.questions.held.attribute(now, kind, origin, requests)
     }
 
-    fn hold(&mut self, now: Instant, call: Key, kind: Kind) -> Result<(held::Asked, Key), Unasked> {
-        let Some(Some(payload)) = self.payloads.get(call.index()) else { return Err(Unasked::NoCall) };
+    fn hold(&mut self, now: Instant, call: Key, kind: Kind) -> Result<(held::Asked, Key), Why> {
+        let Some(Some(payload)) = self.payloads.get(call.index()) else { return Err(Why::NoCall) };
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| Unasked::TooMany)?;
+        getrandom::fill(&mut random).map_err(|_| Why::TooMany)?;
         let frame = payload.frame.as_deref().unwrap_or_default();
         let asking = Asking {
             call,

@@ -29,6 +29,7 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const PLAIN: HeaderValue = HeaderValue::from_static("identity");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -259,12 +260,14 @@ impl Hub {
     fn begin(
         &self,
         inner: &mut Inner,
-        request: http::Request<Bytes>,
+        mut request: http::Request<Bytes>,
         carried: Carried,
         wire: u64,
         link: exchange::Link,
     ) {
         let Some(remote) = inner.remote.as_mut() else { return };
+        // Nothing compressed is read: it may be a bomb. Whoever says nothing takes anything (RFC 9110, 12.5.3).
+        request.headers_mut().insert(header::ACCEPT_ENCODING, PLAIN);
         let number = remote.next;
         remote.next += 1;
         let course = Course {
