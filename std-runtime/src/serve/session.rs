@@ -1,7 +1,7 @@
 //! A session of a legacy client: one connection of the hub, and the streams on which its messages go.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -35,8 +35,8 @@ pub(super) struct Session {
 
 struct Inner {
     revision: Option<Revision>,
-    /// Of requests that are not answered, each with the marks of its ids in turn.
-    streams: Vec<(u64, Rc<Stream>)>,
+    /// Of requests that are not answered, each with the mark of its id if it has one alone.
+    streams: Vec<(Option<u64>, Rc<Stream>)>,
     /// Those that were answered before their clients came again; the oldest first.
     awaited: VecDeque<Rc<Stream>>,
     /// Of what belongs to no request.
@@ -58,12 +58,34 @@ enum Phase {
     Orphan,
 }
 
+/// Of which requests a stream is. A batch may be of very many.
+enum Ids {
+    One(Vec<u8>),
+    Many(HashSet<Vec<u8>>),
+}
+
+impl Ids {
+    fn new(mut ids: Vec<Vec<u8>>) -> Self {
+        match ids.pop() {
+            Some(id) if ids.is_empty() => Self::One(id),
+            last => Self::Many(ids.into_iter().chain(last).collect()),
+        }
+    }
+
+    fn has(&self, id: &[u8]) -> bool {
+        match self {
+            Self::One(one) => one == id,
+            Self::Many(many) => many.contains(id),
+        }
+    }
+}
+
 /// A stream of a session.
 pub(super) struct Stream {
     number: u32,
     /// The first event, which says nothing.
     first: EventId,
-    ids: Vec<Vec<u8>>,
+    ids: Ids,
     lane: RefCell<Lane>,
     phase: Cell<Phase>,
     /// Which reader is the last; 0: none.
@@ -114,7 +136,7 @@ impl Session {
         let standing = Stream {
             number: STANDING,
             first: EventId { stream: STANDING, number: 0 },
-            ids: Vec::new(),
+            ids: Ids::Many(HashSet::new()),
             lane: RefCell::default(),
             phase: Cell::new(Phase::Streaming),
             reader: Cell::new(0),
@@ -176,7 +198,7 @@ impl Session {
         let stream = Rc::new(Stream {
             number,
             first,
-            ids,
+            ids: Ids::new(ids),
             lane: RefCell::default(),
             phase: Cell::new(Phase::Undecided),
             reader: Cell::new(0),
@@ -184,7 +206,11 @@ impl Session {
             away: Cell::new(false),
             permit: RefCell::new(Some(permit)),
         });
-        inner.streams.extend(stream.ids.iter().map(|id| (mark(id), Rc::clone(&stream))));
+        let alone = match &stream.ids {
+            Ids::One(id) => Some(mark(id)),
+            Ids::Many(_) => None,
+        };
+        inner.streams.push((alone, Rc::clone(&stream)));
         Ok(stream)
     }
 
@@ -267,7 +293,7 @@ impl Session {
                 Rc::new(Stream {
                     number: last.stream,
                     first: last,
-                    ids: Vec::new(),
+                    ids: Ids::Many(HashSet::new()),
                     lane: RefCell::new(lane),
                     phase: Cell::new(Phase::Streaming),
                     reader: Cell::new(0),
@@ -289,9 +315,12 @@ impl Session {
         }
     }
 
-    /// Requests that were never put.
+    /// Requests that were never put. Of a batch some may have been: whoever reads it says when the rest is over.
     pub(super) fn forget(&self, stream: &Rc<Stream>) {
-        self.inner.borrow_mut().close(stream);
+        match stream.ids {
+            Ids::One(_) => self.inner.borrow_mut().close(stream),
+            Ids::Many(_) => self.orphan(stream),
+        }
     }
 }
 
@@ -331,8 +360,9 @@ impl Inner {
 
     fn stream_of(&self, id: &[u8]) -> Option<Rc<Stream>> {
         let wanted = mark(id);
-        let found =
-            |(mark, stream): &&(u64, Rc<Stream>)| *mark == wanted && stream.ids.iter().any(|one| one == id);
+        let found = |(mark, stream): &&(Option<u64>, Rc<Stream>)| {
+            mark.is_none_or(|mark| mark == wanted) && stream.ids.has(id)
+        };
         self.streams.iter().find(found).map(|(_, stream)| Rc::clone(stream))
     }
 
@@ -404,10 +434,7 @@ impl Sink for Session {
 
     fn backlog(&self) -> usize {
         let inner = self.inner.borrow();
-        let mut last = Rc::as_ptr(&inner.standing);
         let streams = inner.streams.iter().map(|(_, stream)| stream);
-        // That of a batch is there once for each of its ids, one behind the other.
-        let streams = streams.filter(|one| std::mem::replace(&mut last, Rc::as_ptr(one)) != Rc::as_ptr(one));
         streams.chain([&inner.standing]).map(|stream| stream.lane.borrow().bytes()).sum()
     }
 
