@@ -53,7 +53,7 @@ pub(super) struct State {
     stop: Rc<Stop>,
     epoch: tokio::time::Instant,
     table: RefCell<Sessions<Box<[Slot]>>>,
-    bodies: Cell<Bodies>,
+    bodies: Rc<Cell<Bodies>>,
     /// By the index of the session's slot.
     sessions: RefCell<Vec<Option<Rc<Session>>>>,
     /// A session began.
@@ -75,12 +75,33 @@ impl Headers for View<'_> {
 }
 
 /// What a body takes of what all may.
-struct Room<'s> {
-    bodies: &'s Cell<Bodies>,
+struct Room {
+    bodies: Rc<Cell<Bodies>>,
     has: usize,
 }
 
-impl Room<'_> {
+/// A long body, and the room that it takes for as long as anybody has a piece of it: a call that may have to be put again
+/// keeps its own when its answer has begun long ago.
+struct Held {
+    body: Bytes,
+    _room: SendWrapper<Room>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Room {
+    /// The body, and what is to be dropped when its answer begins.
+    fn hold(self, body: Bytes) -> (Bytes, Option<Self>) {
+        if body.len() <= SHORT {
+            return (body, Some(self));
+        }
+        (Bytes::from_owner(Held { body, _room: SendWrapper::new(self) }), None)
+    }
+
     fn grow(&mut self, to: usize) -> Result<(), Refusal> {
         let mut all = self.bodies.get();
         all.grow(self.has, to)?;
@@ -100,7 +121,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Room {
     fn drop(&mut self) {
         let mut all = self.bodies.get();
         all.release(self.has);
@@ -131,7 +152,7 @@ impl State {
             stop,
             epoch: tokio::time::Instant::now(),
             table: RefCell::new(Sessions::new(idle, vec![Slot::EMPTY; sessions].into_boxed_slice())),
-            bodies: Cell::new(Bodies::new(bodies)),
+            bodies: Rc::new(Cell::new(Bodies::new(bodies))),
             sessions: RefCell::new(vec![None; sessions]),
             began: Notify::new(),
             body_times: Alarms::new(),
@@ -254,8 +275,8 @@ impl State {
         match head.method {
             Method::POST => {
                 let post = Post::read(&view)?;
-                // Its room is free again once it is answered.
-                let (body, _room) = self.collect(body).await?;
+                let (body, room) = self.collect(body).await?;
+                let (body, _room) = room.hold(one_line(body));
                 self.post(&post, &view, body).await
             }
             Method::GET => {
@@ -289,7 +310,7 @@ impl State {
     }
 
     /// The whole body. What comes in one piece is not copied.
-    async fn collect<B>(&self, mut body: B) -> Result<(Bytes, Room<'_>), Refusal>
+    async fn collect<B>(&self, mut body: B) -> Result<(Bytes, Room), Refusal>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
@@ -299,7 +320,7 @@ impl State {
             return Err(too_long);
         }
         self.bodies.get().expect(usize::try_from(body.size_hint().lower()).unwrap_or(limit))?;
-        let mut room = Room { bodies: &self.bodies, has: 0 };
+        let mut room = Room { bodies: Rc::clone(&self.bodies), has: 0 };
         let read = async {
             let mut first: Option<Bytes> = None;
             let mut more = Vec::new();
@@ -335,7 +356,6 @@ impl State {
     }
 
     async fn post(&self, post: &Post<'_>, view: &View<'_>, body: Bytes) -> Result<Response, Refused> {
-        let body = one_line(body);
         let message = match envelope::read(&body) {
             Ok(message) => message,
             Err(error) => {
