@@ -192,7 +192,8 @@ fn walks_of_garbage_end() {
 #[test]
 fn a_walk_goes_on_after_any_element() {
     for text in [&b" [ 1 , [2,3] ,{\"a\":4}, \"5,6\" ] "[..], b"[]", b"[1]", b"[1,2"] {
-        let array = Span::new(text.iter().position(|byte| *byte == b'[').unwrap(), text.trim_ascii_end().len());
+        let array =
+            Span::new(text.iter().position(|byte| *byte == b'[').unwrap(), text.trim_ascii_end().len());
         let all: Vec<Span> = elements(text, array).collect();
         for (at, last) in all.iter().enumerate() {
             assert_eq!(elements_after(text, array, *last).collect::<Vec<_>>(), all[at + 1..]);

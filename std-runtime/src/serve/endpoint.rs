@@ -29,6 +29,7 @@ use tokio::sync::Notify;
 
 use super::alarm::Alarms;
 use super::body::events;
+use super::held::{Untaken, hold};
 use super::lane::on_one_line;
 use super::once::{Once, OnceSource};
 use super::session::{Permit, Session, Stream};
@@ -54,6 +55,7 @@ pub(super) struct State {
     epoch: tokio::time::Instant,
     table: RefCell<Sessions<Box<[Slot]>>>,
     bodies: Rc<Cell<Bodies>>,
+    untaken: Untaken,
     /// By the index of the session's slot.
     sessions: RefCell<Vec<Option<Rc<Session>>>>,
     /// A session began.
@@ -80,26 +82,14 @@ struct Room {
     has: usize,
 }
 
-/// A long body, and the room that it takes for as long as anybody has a piece of it: a call that may have to be put again
-/// keeps its own when its answer has begun long ago.
-struct Held {
-    body: Bytes,
-    _room: SendWrapper<Room>,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.body
-    }
-}
-
 impl Room {
-    /// The body, and what is to be dropped when its answer begins.
+    /// The body, and what is to be dropped when its answer begins. A long one has its room for as long as anybody keeps it:
+    /// a call that may have to be put again does so when its answer has begun long ago.
     fn hold(self, body: Bytes) -> (Bytes, Option<Self>) {
         if body.len() <= SHORT {
             return (body, Some(self));
         }
-        (Bytes::from_owner(Held { body, _room: SendWrapper::new(self) }), None)
+        (hold(body, self), None)
     }
 
     fn grow(&mut self, to: usize) -> Result<(), Refusal> {
@@ -144,7 +134,7 @@ impl From<Refusal> for Refused {
 
 impl State {
     pub(super) fn new(hub: &Hub, bound: SocketAddr, options: Options, stop: Rc<Stop>) -> Rc<Self> {
-        let Limits { sessions, idle, bodies, .. } = options.limits;
+        let Limits { sessions, idle, bodies, answers, .. } = options.limits;
         Rc::new_cyclic(|this| Self {
             hub: hub.clone(),
             options,
@@ -153,6 +143,7 @@ impl State {
             epoch: tokio::time::Instant::now(),
             table: RefCell::new(Sessions::new(idle, vec![Slot::EMPTY; sessions].into_boxed_slice())),
             bodies: Rc::new(Cell::new(Bodies::new(bodies))),
+            untaken: Untaken::new(answers),
             sessions: RefCell::new(vec![None; sessions]),
             began: Notify::new(),
             body_times: Alarms::new(),
@@ -398,7 +389,7 @@ impl State {
     }
 
     async fn modern(&self, accepts: Accepts, body: Bytes, message: &Message) -> Result<Response, Refusal> {
-        let once = Once::new(self.options.limits.unread, accepts == Accepts::Json);
+        let once = Once::new(self.options.limits.unread, self.untaken.clone(), accepts == Accepts::Json);
         let front = Front::modern(self.options.asker);
         let guest =
             self.hub.welcome(Rc::clone(&once) as _, front, Some(PRINCIPAL)).ok_or(Refusal::Closing)?;
@@ -434,7 +425,8 @@ impl State {
         }
         self.began.notify_one();
         let limits = &self.options.limits;
-        let session = Session::new(key, self.options.pace, limits.unread, limits.events);
+        let session =
+            Session::new(key, self.options.pace, limits.unread, self.untaken.clone(), limits.events);
         let begun = self.begin_session(&session, body, message).await;
         if begun.is_err() || session.is_closed() {
             self.table.borrow_mut().close(key);

@@ -5,6 +5,10 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use drowse_core::front::http::events::EventId;
+use drowse_core::message;
+
+use super::held::Untaken;
+use crate::bridge::FAILED;
 
 /// A message as an event of a stream, and where in it the message itself stands.
 #[derive(Debug, Clone)]
@@ -55,6 +59,20 @@ impl Event {
     /// The same with its id, for those who keep it.
     pub(super) fn with_id(self, id: EventId) -> Self {
         Self { id: Some(id), ..self }
+    }
+
+    /// The same among all that clients have yet to take; `None`: there is no room for it.
+    pub(super) fn admitted(self, all: &Untaken) -> Option<Self> {
+        Some(Self { bytes: all.admit(self.bytes)?, ..self })
+    }
+
+    /// What a client is told whose answer finds no room.
+    pub(super) fn no_room(text: &[u8], id: Option<&[u8]>) -> Self {
+        let mut buffer = vec![0; 512 + id.map_or(0, <[u8]>::len)];
+        let why = "the clients here have too much yet to read, so that this answer had to be given up: read, and ask again";
+        let data = br#"{"drowse":{"kind":"unread","ran":"unknown"}}"#;
+        let error = message::error(id, FAILED, why, Some(data), &mut buffer).unwrap_or_default();
+        Self::new(text, &[error])
     }
 
     pub(super) fn id(&self) -> Option<EventId> {

@@ -16,6 +16,7 @@ use tokio::time::Sleep;
 
 use super::body::Source;
 use super::endpoint::State;
+use super::held::Untaken;
 use super::lane::{Event, Lane};
 use crate::bridge::{About, Guest, Sink};
 
@@ -29,6 +30,7 @@ pub(super) struct Session {
     pub(super) key: SessionKey,
     pace: Pace,
     unread: usize,
+    untaken: Untaken,
     inner: RefCell<Inner>,
     guest: RefCell<Option<Rc<Guest>>>,
 }
@@ -131,7 +133,7 @@ impl Drop for Permit {
 }
 
 impl Session {
-    pub(super) fn new(key: SessionKey, pace: Pace, unread: usize, kept: usize) -> Rc<Self> {
+    pub(super) fn new(key: SessionKey, pace: Pace, unread: usize, untaken: Untaken, kept: usize) -> Rc<Self> {
         let slots = vec![events::Slot::EMPTY; KEPT].into_boxed_slice();
         let standing = Stream {
             number: STANDING,
@@ -154,7 +156,7 @@ impl Session {
             next: STANDING + 1,
             closed: false,
         };
-        Rc::new(Self { key, pace, unread, inner: RefCell::new(inner), guest: RefCell::new(None) })
+        Rc::new(Self { key, pace, unread, untaken, inner: RefCell::new(inner), guest: RefCell::new(None) })
     }
 
     /// Its connection of the hub.
@@ -400,13 +402,23 @@ impl Sink for Session {
             let is_read = stream.reader.get() != 0 || stream.away.get() && answers;
             if phase == Phase::Undecided || is_read || stream.is_standing() {
                 let mut lane = stream.lane.borrow_mut();
-                lane.push(event);
+                let admitted = event.admitted(&self.untaken);
+                let is_lost = admitted.is_none();
+                match (admitted, about) {
+                    (Some(event), _) => lane.push(event),
+                    (None, About::Answer(one)) => {
+                        // That of a batch is about all of them.
+                        let one = matches!(stream.ids, Ids::One(_)).then_some(one);
+                        lane.push(Event::no_room(id_text(id).as_bytes(), one).with_id(id));
+                    }
+                    (None, _) => {}
+                }
                 // Once a call is answered, what it said before matters less than that.
                 if stream.is_standing() || answers {
                     while lane.bytes() > self.unread && lane.count() > 1 {
                         lane.pop();
                     }
-                } else if lane.bytes() > self.unread && lane.count() > 1 {
+                } else if is_lost || lane.bytes() > self.unread && lane.count() > 1 {
                     // Its client does not read. It can come again for what is kept.
                     lane.clear();
                     stream.reader.set(0);
@@ -513,4 +525,43 @@ fn id_text(id: EventId) -> String {
     let mut w = Writer::new(&mut buffer);
     id.write(&mut w);
     w.finish().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use drowse_core::front::http::sessions::{Sessions, Slot};
+    use drowse_core::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_finds_no_room_is_an_error_and_kept_ones_take_none() {
+        let long = [b'x'; 60_000];
+        let mut table = Sessions::new(Duration::from_secs(60), [Slot::EMPTY]);
+        let (key, _) = table.open(Instant::from_micros(0), 1).unwrap();
+        let all = Untaken::new(100_000);
+        let session = Session::new(key, Pace::default(), 1 << 20, all.clone(), 1 << 20);
+        let open = |ids: &[&[u8]]| {
+            let ids = ids.iter().map(|id| id.to_vec()).collect();
+            session.open(ids, Permit { state: Weak::new(), key }).unwrap()
+        };
+        let said = |stream: &Stream| {
+            let event = stream.lane().borrow_mut().pop().unwrap();
+            String::from_utf8(event.message().to_vec()).unwrap()
+        };
+        let (one, two, batch) = (open(&[b"1"]), open(&[b"2"]), open(&[b"3", b"4"]));
+        let source = session.stream(&one);
+        session.take(About::Answer(b"1"), &[&long]);
+        session.take(About::Answer(b"2"), &[&long]);
+        assert!(said(&two).starts_with(r#"{"jsonrpc":"2.0","id":2,"error""#));
+        session.take(About::Answer(b"3"), &[b"[", &long, b"]"]);
+        assert!(said(&batch).starts_with(r#"{"jsonrpc":"2.0","error""#), "it is about all of them");
+        // Its client is gone, and can come again for what is kept.
+        let last = one.first;
+        drop((source, one));
+        let again = open(&[b"5"]);
+        session.take(About::Answer(b"5"), &[&long]);
+        assert_eq!(said(&again).len(), long.len());
+        assert!(session.resume(id_text(last).as_bytes(), Permit { state: Weak::new(), key }).is_ok());
+    }
 }

@@ -123,7 +123,7 @@ fn all_bodies_together() {
 #[test]
 fn a_body_counts_for_as_long_as_it_is_kept() {
     // A call of the other era is kept whole, as it may have to be put again.
-    super::peer::serve(
+    serve(
         Era::Modern,
         |options| options.limits.bodies = 400_000,
         async |endpoint| {
