@@ -184,7 +184,7 @@ impl State {
         let sessions: Vec<Rc<Session>> =
             self.sessions.borrow_mut().iter_mut().filter_map(Option::take).collect();
         for session in sessions {
-            session.end();
+            session.give_up();
         }
     }
 

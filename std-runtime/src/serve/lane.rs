@@ -67,12 +67,21 @@ impl Event {
     }
 
     /// What a client is told whose answer finds no room.
-    pub(super) fn no_room(text: &[u8], id: Option<&[u8]>) -> Self {
-        let mut buffer = vec![0; 512 + id.map_or(0, <[u8]>::len)];
+    pub(super) fn no_room(event: &[u8], id: Option<&[u8]>) -> Self {
         let why = "the clients here have too much yet to read, so that this answer had to be given up: read, and ask again";
-        let data = br#"{"drowse":{"kind":"unread","ran":"unknown"}}"#;
+        Self::failed(event, id, why, br#"{"drowse":{"kind":"unread","ran":"unknown"}}"#)
+    }
+
+    /// What a client is told whose session ends before the answer.
+    pub(super) fn session_over(event: &[u8], id: Option<&[u8]>) -> Self {
+        let why = "the session of this client ended before the answer: begin anew";
+        Self::failed(event, id, why, br#"{"drowse":{"kind":"shutting-down","ran":"unknown"}}"#)
+    }
+
+    fn failed(event: &[u8], id: Option<&[u8]>, why: &str, data: &[u8]) -> Self {
+        let mut buffer = vec![0; 512 + id.map_or(0, <[u8]>::len)];
         let error = message::error(id, FAILED, why, Some(data), &mut buffer).unwrap_or_default();
-        Self::new(text, &[error])
+        Self::new(event, &[error])
     }
 
     pub(super) fn id(&self) -> Option<EventId> {

@@ -74,6 +74,14 @@ impl Ids {
         }
     }
 
+    /// The id that an error is about; that of a batch is about all of them.
+    fn alone(&self) -> Option<&[u8]> {
+        match self {
+            Self::One(one) => Some(one),
+            Self::Many(_) => None,
+        }
+    }
+
     fn has(&self, id: &[u8]) -> bool {
         match self {
             Self::One(one) => one == id,
@@ -181,6 +189,21 @@ impl Session {
         Sink::close(self);
         let guest = self.guest.borrow_mut().take();
         drop(guest);
+    }
+
+    /// It is over, and that is not its client's doing: who waits for an answer is told, and does not come again for it.
+    pub(super) fn give_up(&self) {
+        let mut inner = self.inner.borrow_mut();
+        let Inner { streams, log, .. } = &mut *inner;
+        for (_, stream) in streams {
+            if stream.phase.get() == Phase::Undecided || stream.reader.get() != 0 {
+                let id = log.number(stream.number);
+                let over = Event::session_over(id_text(id).as_bytes(), stream.ids.alone()).with_id(id);
+                stream.lane.borrow_mut().push(over);
+            }
+        }
+        drop(inner);
+        self.end();
     }
 
     /// Whether a response begins with an event that says how to come again.
@@ -406,10 +429,8 @@ impl Sink for Session {
                 let is_lost = admitted.is_none();
                 match (admitted, about) {
                     (Some(event), _) => lane.push(event),
-                    (None, About::Answer(one)) => {
-                        // That of a batch is about all of them.
-                        let one = matches!(stream.ids, Ids::One(_)).then_some(one);
-                        lane.push(Event::no_room(id_text(id).as_bytes(), one).with_id(id));
+                    (None, About::Answer(_)) => {
+                        lane.push(Event::no_room(id_text(id).as_bytes(), stream.ids.alone()).with_id(id));
                     }
                     (None, _) => {}
                 }
@@ -563,5 +584,35 @@ mod tests {
         session.take(About::Answer(b"5"), &[&long]);
         assert_eq!(said(&again).len(), long.len());
         assert!(session.resume(id_text(last).as_bytes(), Permit { state: Weak::new(), key }).is_ok());
+    }
+
+    #[test]
+    fn who_waits_in_a_session_that_is_given_up_is_told() {
+        let mut table = Sessions::new(Duration::from_secs(60), [Slot::EMPTY]);
+        let (key, _) = table.open(Instant::from_micros(0), 1).unwrap();
+        let session = Session::new(key, Pace::default(), 1 << 20, Untaken::new(1 << 20), 1 << 20);
+        let open = |ids: &[&[u8]]| {
+            let ids = ids.iter().map(|id| id.to_vec()).collect();
+            session.open(ids, Permit { state: Weak::new(), key }).unwrap()
+        };
+        let (new, read, left, batch) = (open(&[b"1"]), open(&[b"2"]), open(&[b"3"]), open(&[b"4", b"5"]));
+        let _source = session.stream(&read);
+        drop(session.stream(&left));
+        session.give_up();
+        let told = |stream: &Stream| {
+            let event = stream.lane().borrow_mut().pop();
+            event.map(|event| String::from_utf8(event.message().to_vec()).unwrap())
+        };
+        for (stream, begins) in [
+            (&new, r#"{"jsonrpc":"2.0","id":1,"error""#),
+            (&read, r#"{"jsonrpc":"2.0","id":2,"error""#),
+            (&batch, r#"{"jsonrpc":"2.0","error""#),
+        ] {
+            let text = told(stream).unwrap();
+            assert!(text.starts_with(begins) && text.contains(r#""kind":"shutting-down","ran":"unknown""#));
+            assert!(stream.lane().borrow().is_over());
+        }
+        assert_eq!(told(&left), None);
+        assert!(session.is_closed());
     }
 }
