@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, PipeReader};
+use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ use crate::wait::{Wait, Woken};
 
 /// How often the list of all locks is read again until it agrees with itself.
 const AGREEMENT: usize = 8;
+/// More than the kernel gives of that list at once.
+const PIECE: usize = 64 << 10;
 
 /// A longer note is none.
 const MAX_NOTE: u64 = 64 << 10;
@@ -236,7 +238,9 @@ pub(crate) fn holders(path: &Path) -> Vec<u32> {
 }
 
 fn holders_now(inode: &str) -> BTreeSet<u32> {
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    // In pieces as large as the kernel has them, each of which is of one moment: most lists are one.
+    let mut locks = String::with_capacity(PIECE);
+    let _ = File::open("/proc/locks").and_then(|mut list| list.read_to_string(&mut locks));
     let held = |line: &str| {
         // Number, FLOCK (or an arrow for those who wait), ADVISORY, WRITE, process, device and inode, range.
         let fields: Vec<&str> = line.split_whitespace().collect();

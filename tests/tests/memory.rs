@@ -50,15 +50,20 @@ fn run(peer: &mut Peer, at_once: usize, bytes: usize, count: usize) {
     assert_eq!(measured.outcome.ok, count, "{:?}", measured.outcome);
 }
 
-/// Waits until that is all that the processes take, and says what they do.
+/// Waits until that is all that the processes take.
 #[track_caller]
-fn at_most(kib: u64, pids: &[u32]) -> u64 {
+fn at_most(kib: u64, pids: &[u32]) {
+    falls_to(kib, pids, measure::memory);
+}
+
+#[track_caller]
+fn falls_to(kib: u64, pids: &[u32], measured: fn(&[u32]) -> u64) {
     assert!(!pids.is_empty(), "nobody to look at");
     let until = Instant::now() + LIMIT;
     loop {
-        let memory = measure::memory(pids);
+        let memory = measured(pids);
         if memory <= kib {
-            return memory;
+            return;
         }
         assert!(Instant::now() < until, "{memory} KiB, not {kib}");
         thread::sleep(Duration::from_millis(50));
@@ -68,13 +73,14 @@ fn at_most(kib: u64, pids: &[u32]) -> u64 {
 /// A message of 10 MiB goes there and back. Returns what that took at its highest, in KiB, above what is taken otherwise.
 fn long_message(peer: &mut Peer) -> u64 {
     let pids = peer.proxies();
-    let before = at_most(IDLE, &pids);
+    at_most(IDLE, &pids);
+    let before = measure::anonymous(&pids);
     let resident = measure::resident(&pids);
     measure::forget_peak(&pids);
     run(peer, 1, 10 << 20, 1);
     let peak = measure::peak(&pids).saturating_sub(resident);
     // Nothing of it stays, but for what the allocator cannot give back.
-    at_most(before + 512, &pids);
+    falls_to(before + 512, &pids, measure::anonymous);
     peak
 }
 
@@ -110,10 +116,11 @@ fn what_calls_need_is_given_back_and_none_of_them_leaves_anything() {
             let pids = peer.proxies();
             at_most(IDLE, &pids);
             run(&mut peer, 64, 100, 6_400);
-            let before = at_most(IDLE, &pids);
+            at_most(IDLE, &pids);
+            let before = measure::anonymous(&pids);
             run(&mut peer, 16, 100, 16_000);
             // 16 bytes of each would be more.
-            at_most(before + 192, &pids);
+            falls_to(before + 192, &pids, measure::anonymous);
             peer.end().unwrap();
         }
     }

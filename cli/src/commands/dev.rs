@@ -49,12 +49,13 @@ pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
         timeout: drowse_core::time::Duration::from_secs(seconds),
     };
     let path = options.http.as_ref().map_or_else(String::new, |http| http.options.path.clone());
-    let listening = |address| {
+    let output = context.output;
+    let listening = move |address| {
         let url = format!("http://{address}{path}");
         // Whoever started it and does not read where it listens knows.
-        let _ = match context.output.json {
-            true => context.output.document(&json!({"url": url}).to_string()),
-            false => context.output.layout(&format!("{url}\n")),
+        let _ = match output.json {
+            true => output.document(&json!({"url": url}).to_string()),
+            false => output.layout(&format!("{url}\n")),
         };
     };
     let ended = dev::run(options, listening).map_err(|error| match error {

@@ -93,9 +93,10 @@ impl Intake {
         Self { decoder: LineDecoder::new(vec![0; ROOM], limit), limit }
     }
 
-    /// The next frame.
-    pub(super) fn poll(&mut self) -> Option<Heard<'_>> {
+    /// The next frame, and whether it is not the only message that was read: others stand behind it, or in it.
+    pub(super) fn poll(&mut self) -> Option<(Heard<'_>, bool)> {
         let found = self.decoder.poll_found()?;
+        let more = self.decoder.pending() > 0;
         if let Found::Line { start, end } = found {
             let length = end - start;
             // What stands behind it is copied and what stands before it is kept along: neither is to be more than the line.
@@ -104,11 +105,13 @@ impl Intake {
                 if let Ok(mut buffer) = self.decoder.replace_buffer(vec![0; room]) {
                     buffer.truncate(end);
                     buffer.shrink_to_fit();
-                    return Some(Heard::Long(Bytes::from(buffer).slice(start..)));
+                    return Some((Heard::Long(Bytes::from(buffer).slice(start..)), more));
                 }
             }
         }
-        Some(self.decoder.frame(found).into())
+        let heard = Heard::from(self.decoder.frame(found));
+        let more = more || matches!(heard, Heard::Line([b'[', ..]));
+        Some((heard, more))
     }
 
     /// Makes room for the next read, also where frames wait to be taken out.
@@ -185,7 +188,7 @@ mod tests {
                 assert!(intake.read(&mut near).await.unwrap());
             }
             for _ in 0..5000 {
-                assert!(matches!(intake.poll(), Some(Heard::Line(read)) if read == line));
+                assert!(matches!(intake.poll(), Some((Heard::Line(read), _)) if read == line));
             }
             drop(far);
             assert!(!intake.read(&mut near).await.unwrap());
@@ -205,7 +208,7 @@ mod tests {
                 space[..count].copy_from_slice(now);
                 intake.decoder.filled(count);
                 bytes = later;
-                while let Some(frame) = intake.poll() {
+                while let Some((frame, _)) = intake.poll() {
                     let (line, is_own) = match frame {
                         Heard::Line(line) => (Line::from(line).keep(), false),
                         Heard::Long(line) => (Line::from(&line).keep(), true),
@@ -238,6 +241,22 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_comes_alone_is_told_from_one_of_several() {
+        let mut intake = Intake::new(1 << 20);
+        let mut hear = |bytes: &[u8]| {
+            intake.decoder.space()[..bytes.len()].copy_from_slice(bytes);
+            intake.decoder.filled(bytes.len());
+            std::iter::from_fn(|| intake.poll().map(|(_, more)| more)).collect::<Vec<_>>()
+        };
+        assert_eq!(hear(b"{}\n"), [false]);
+        assert_eq!(hear(b"{}\r\n"), [false]);
+        assert_eq!(hear(b"{}\n{}\n"), [true, false]);
+        assert_eq!(hear(b"{}\n{"), [true]);
+        assert_eq!(hear(b"}\n"), [false]);
+        assert_eq!(hear(b"[{},{}]\n"), [true]);
+    }
+
+    #[test]
     fn what_leaves_is_not_kept_alive_with_more_than_itself() {
         let mut line = vec![b'x'; 10 << 20];
         line.push(b'\n');
@@ -253,7 +272,7 @@ mod tests {
                 piece = &piece[count..];
             }
         }
-        let Some(Heard::Long(line)) = intake.poll() else { panic!("a long line") };
+        let Some((Heard::Long(line), false)) = intake.poll() else { panic!("a long line") };
         assert_eq!(intake.decoder.buffer_len(), ROOM, "the stream goes on with an ordinary buffer");
         let kept = Line::from(&line).keep();
         assert_eq!(kept.as_ptr(), line.as_ptr(), "no copy");

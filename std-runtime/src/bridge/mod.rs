@@ -41,6 +41,7 @@ use crate::lock::Lock;
 use crate::log::{self, SessionLog};
 use crate::process::{self, ProcessIdentity};
 use crate::share::{Sharing, Taken};
+use crate::sys::one_thread;
 use crate::sys::suspension::Suspension;
 use crate::wait::Wait;
 use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
@@ -142,8 +143,8 @@ fn run(config: BridgeConfig, ready: File) -> Result<(), Refused> {
     if config.listen {
         host.write_sharing();
     }
-    let served = serve_session(hub_config, config.listen, &home, &name, host, listener, &front);
-    let outcome = tokio::task::LocalSet::new().block_on(&runtime, served);
+    let served = serve_session(hub_config, config.listen, home, name, host, listener, front);
+    let outcome = one_thread::block_on(&runtime, served);
     // The lock B is the last thing to go: whoever waits for it finds nothing of us.
     drop(runtime);
     drop(bridge_lock);
@@ -211,11 +212,11 @@ fn prepare(config: &BridgeConfig, ready: &File) -> Result<Prepared, Unfit> {
 async fn serve_session(
     config: HubConfig,
     listen: bool,
-    home: &Home,
-    name: &SessionName,
+    home: Home,
+    name: SessionName,
     host: BridgeHost,
     listener: std::os::unix::net::UnixListener,
-    front: &Front,
+    front: Rc<Front>,
 ) -> io::Result<()> {
     let listener = UnixListener::from_std(listener)?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -255,7 +256,7 @@ async fn serve_session(
     }
     // D3. Whoever was not said hello to by now comes again.
     fault::point("D3");
-    if let Ok(address) = home.socket(name) {
+    if let Ok(address) = home.socket(&name) {
         let _ = std::fs::remove_file(address.as_path());
     }
     fault::point("D3-unlinked");

@@ -466,6 +466,7 @@ mod tests {
             kernel: false,
             started: u64::from(pid),
             used: 0,
+            loaded: true,
         }
     }
 

@@ -39,6 +39,7 @@ use crate::bridge::{DevConfig, Hub, HubConfig, stdio};
 use crate::home::Home;
 use crate::process;
 use crate::serve;
+use crate::sys::one_thread;
 use crate::sys::suspension::Suspension;
 use crate::wire::MAX_MESSAGE;
 
@@ -130,10 +131,10 @@ pub enum Ended {
 ///
 /// # Errors
 /// If the process cannot be made fit to own a server.
-pub fn run(options: Options, listening: impl FnOnce(SocketAddr)) -> Result<Ended, DevError> {
+pub fn run(options: Options, listening: impl FnOnce(SocketAddr) + 'static) -> Result<Ended, DevError> {
     process::become_subreaper()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, serve_all(options, listening))
+    one_thread::block_on(&runtime, serve_all(options, listening))
 }
 
 async fn serve_all(options: Options, listening: impl FnOnce(SocketAddr)) -> Result<Ended, DevError> {

@@ -15,6 +15,7 @@ pub(crate) mod child;
 pub(crate) mod descriptors;
 pub(crate) mod handover;
 pub(crate) mod listeners;
+pub(crate) mod one_thread;
 pub(crate) mod pages;
 pub(crate) mod pidfd;
 pub(crate) mod procfs;

@@ -32,6 +32,9 @@ pub(crate) struct Stat {
     pub(crate) started: u64,
     /// Ticks of processor time that it has used.
     pub(crate) used: u64,
+    /// It has a program: not a zombie, not the kernel's, and not in the middle of an exec, between its old memory and the
+    /// new.
+    pub(crate) loaded: bool,
 }
 
 impl Stat {
@@ -69,6 +72,8 @@ impl Stat {
             kernel: field(9)?.parse::<u32>().ok()? & KERNEL_THREAD != 0,
             started: field(22)?.parse().ok()?,
             used: field(14)?.parse::<u64>().ok()?.saturating_add(field(15)?.parse().ok()?),
+            // Where its code starts: the last thing that an exec puts in place, after arguments and environment.
+            loaded: field(26).is_some_and(|start| start != "0"),
         })
     }
 
@@ -145,24 +150,22 @@ pub(crate) fn command_line(pid: u32) -> Option<Vec<String>> {
     Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
-/// What stands in the `environ` or `cmdline` of a process, whose other one is the other of them. In the middle of an
-/// exec, between its old memory and the new, a process has neither, although whoever started it has been told
-/// already that it runs: there this waits.
+/// What stands in the `environ` or `cmdline` of a process. In the middle of an exec it has neither, although whoever
+/// started it has been told already that it runs: that is waited for.
 fn after_exec(process: &Stat, file: &str) -> Option<Vec<u8>> {
-    let read = |file: &str| fs::read(format!("/proc/{}/{file}", process.pid)).ok();
+    let path = format!("/proc/{}/{file}", process.pid);
     for _ in 0..EXEC_LOOKS {
-        let found = read(file)?;
+        let found = fs::read(&path).ok()?;
         if !found.is_empty() {
             return Some(found);
         }
-        // It was started with nothing, or is a zombie, or the kernel's, if it is not in that middle.
-        let neither = ["environ", "cmdline"].into_iter().all(|one| read(one).is_some_and(|it| it.is_empty()));
-        let alive = || matches!(Stat::read(process.pid), Ok(Some(now)) if now.same(process) && !now.ended());
-        if process.kernel || !neither || !alive() {
-            // Unless the exec was over in time for the other one.
-            return read(file);
+        match Stat::read(process.pid) {
+            Ok(Some(now)) if now.same(process) && !now.loaded && !now.kernel && !now.ended() => {
+                thread::sleep(EXEC_PAUSE);
+            }
+            // It was started with nothing, or is a zombie; unless the exec was over just now.
+            _ => return fs::read(&path).ok(),
         }
-        thread::sleep(EXEC_PAUSE);
     }
     None
 }
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
-        let line = b"77 (a) Z (b \n) S 12 34 56 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2\n";
+        let line = b"77 (a) Z (b \n) S 12 34 56 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2 3 4 5\n";
         let stat = Stat::parse(line).unwrap();
         let wanted = Stat {
             pid: 77,
@@ -229,6 +232,7 @@ mod tests {
             kernel: false,
             started: 987_654,
             used: 11,
+            loaded: true,
         };
         assert_eq!(stat, wanted);
         let reaped = b"77 (a) X 0 -1 -1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 0 0 987654 1 2\n";
@@ -249,6 +253,7 @@ mod tests {
             kernel: false,
             started: 1,
             used: 0,
+            loaded: false,
         };
         assert!(base.ended());
         assert!(Stat { threads: 0, ..base }.ended());

@@ -28,16 +28,23 @@ pub fn belonging_to(path: &Path) -> Vec<u32> {
 /// that is waited for.
 pub(crate) fn started_with(pid: u32, file: &str) -> Vec<u8> {
     let process = Path::new("/proc").join(pid.to_string());
-    let read = |file| fs::read(process.join(file)).unwrap_or_default();
+    let read = || fs::read(process.join(file)).unwrap_or_default();
     let found = poll_for(Duration::from_secs(5), || {
-        let found = read(file);
-        let other = read(if file == "environ" { "cmdline" } else { "environ" });
+        let found = read();
         // Zombies and what is the kernel's have no program.
-        let settled = !found.is_empty() || !other.is_empty() || fs::read_link(process.join("exe")).is_err();
-        // Both are there at once: one that was just missing is there now.
-        settled.then(|| if found.is_empty() { read(file) } else { found })
+        let settled = !found.is_empty() || is_loaded(pid) || fs::read_link(process.join("exe")).is_err();
+        // One that was missing just before that is there now.
+        settled.then(|| if found.is_empty() { read() } else { found })
     });
     found.unwrap_or_default()
+}
+
+/// Whether a program is in its place: where its code starts is the last thing that an exec says.
+fn is_loaded(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Of what stands behind the name the first is the third field of all.
+    let start = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(26 - 3));
+    start.is_some_and(|start| start != "0")
 }
 
 /// What a process is, for a failure's text.

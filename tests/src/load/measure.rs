@@ -20,6 +20,13 @@ pub fn memory(pids: &[u32]) -> u64 {
     pids.iter().filter_map(|pid| line(&format!("/proc/{pid}/smaps_rollup"), "Pss:")).sum()
 }
 
+/// What the processes have written to and nobody else sees, in KiB: unlike [`memory`] it does not depend on who else runs
+/// the same program.
+#[must_use]
+pub fn anonymous(pids: &[u32]) -> u64 {
+    pids.iter().filter_map(|pid| line(&format!("/proc/{pid}/smaps_rollup"), "Anonymous:")).sum()
+}
+
 /// The most that was resident of the processes since [`forget_peak`], in KiB.
 #[must_use]
 pub fn peak(pids: &[u32]) -> u64 {

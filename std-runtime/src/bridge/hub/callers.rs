@@ -116,11 +116,11 @@ impl Hub {
             inner.apply_levels();
         }
         let stateful = inner.stateful.remove(&id);
-        if stateful {
-            let now = self.now();
-            inner.server.undefer(now);
-        }
         if levels || stateful {
+            let now = self.now();
+            if stateful {
+                inner.server.undefer(now);
+            }
             self.drive(inner, None);
         }
     }
@@ -178,13 +178,17 @@ impl Hub {
 
     /// Hands in what was read in one go, as far as that goes without waiting.
     fn client_frames(&self, id: u64, intake: &mut Intake) -> Pause {
-        self.begin_burst();
+        let mut several = false;
         let pause = loop {
             // Who does not read its answers is not read from.
             if self.client_backlog(id) > CLIENT_BACKLOG {
                 break Pause::Unread;
             }
-            let Some(frame) = intake.poll() else { break Pause::Read };
+            let Some((frame, more)) = intake.poll() else { break Pause::Read };
+            if more && !several {
+                several = true;
+                self.begin_burst();
+            }
             match (self.client_frame(id, &frame), frame) {
                 (Flow::Next, _) | (Flow::Wait, Heard::Oversize(_)) => {}
                 (Flow::Greeted, _) => break Pause::Greeted,
@@ -193,7 +197,9 @@ impl Hub {
                 (Flow::Wait, Heard::Long(line)) => break Pause::Full(line),
             }
         };
-        self.end_burst();
+        if several {
+            self.end_burst();
+        }
         pause
     }
 

@@ -43,27 +43,26 @@ impl Hub {
     /// A client begins that is of that kind. Its principal is that of the `name`, a JSON string, or its own. `None`: the hub
     /// takes no more.
     pub(crate) fn welcome(&self, sink: Rc<dyn Sink>, front: Front, name: Option<&[u8]>) -> Option<Guest> {
-        self.with(|hub, inner, _| {
-            if inner.retired {
-                return None;
-            }
-            let id = inner.next_connection;
-            inner.next_connection += 1;
-            let connection = Connection {
-                principal: inner.questions.principal(name),
-                front,
-                mouth: Mouth::Sink(sink),
-                closed: Rc::new(Notify::new()),
-                named: name.is_some(),
-                renewals: inner.told,
-                level: None,
-                client: None,
-                batches: Vec::new(),
-                _flusher: None,
-            };
-            inner.connections.insert(id, connection);
-            Some(Guest { hub: hub.clone(), id, open: Cell::new(true), offers: Cell::new(0) })
-        })
+        let inner = &mut *self.0.inner.borrow_mut();
+        if inner.retired {
+            return None;
+        }
+        let id = inner.next_connection;
+        inner.next_connection += 1;
+        let connection = Connection {
+            principal: inner.questions.principal(name),
+            front,
+            mouth: Mouth::Sink(sink),
+            closed: Rc::new(Notify::new()),
+            named: name.is_some(),
+            renewals: inner.told,
+            level: None,
+            client: None,
+            batches: Vec::new(),
+            _flusher: None,
+        };
+        inner.connections.insert(id, connection);
+        Some(Guest { hub: self.clone(), id, open: Cell::new(true), offers: Cell::new(0) })
     }
 
     /// Clients of the kind that comes by direct calls went on reading, or went away.
@@ -75,10 +74,13 @@ impl Hub {
     }
 
     /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
-    /// which run before one that is spawned now.
+    /// which run before one that is spawned now. The first of them does not wait for that: the server has nothing to do.
     fn guest_line(&self, id: u64, line: Line<'_>, message: &envelope::Message, number: u64) -> Flow {
-        self.begin_burst();
         let read = Read::Message(message, number);
+        if !self.0.burst.lasts() && self.0.inner.borrow().server.lifecycle().in_flight() == 0 {
+            return self.with(|hub, inner, now| hub.client_line(inner, now, id, line, read));
+        }
+        self.begin_burst();
         let flow = self.with(|hub, inner, now| hub.client_line(inner, now, id, line, read));
         if self.0.burst.ends_later() {
             let hub = self.clone();
@@ -144,11 +146,9 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         let id = self.id;
-        self.hub.with(|hub, inner, now| {
-            if self.open.get() {
-                hub.caller_gone(inner, now, id);
-            }
-            hub.remove_connection(inner, id);
-        });
+        if self.open.get() {
+            self.hub.with(|hub, inner, now| hub.caller_gone(inner, now, id));
+        }
+        self.hub.remove_connection(&mut self.hub.0.inner.borrow_mut(), id);
     }
 }

@@ -1,5 +1,7 @@
 //! The hub's side towards the server: its streams, its end, and the requests that are written to it.
 
+use std::pin::pin;
+
 use drowse_core::envelope::Message;
 use drowse_core::front::round::Sort;
 
@@ -45,6 +47,7 @@ impl Hub {
         let mut intake = Intake::new(self.0.limit);
         let mut errors = Errors { reader: errors, buffer: [0; 4096] };
         let mut exited = control.exited();
+        let mut cut = pin!(broken.notified());
         let mut exit: Option<Exit> = None;
         let mut output_ended = false;
         while exit.is_none() {
@@ -63,7 +66,8 @@ impl Hub {
                 }
                 bytes = errors.read() => self.with(|_, inner, _| inner.take_errors(bytes)),
                 // Biased: by now its output has nothing more to read.
-                () = broken.notified() => {
+                () = &mut cut => {
+                    cut.set(broken.notified());
                     self.with_generation(generation, |inner, now| inner.server.handle_lost(now));
                 }
             }
@@ -117,11 +121,17 @@ impl Hub {
     }
 
     fn server_frames(&self, generation: u64, intake: &mut Intake) {
-        self.begin_burst();
-        while let Some(frame) = intake.poll() {
+        let mut several = false;
+        while let Some((frame, more)) = intake.poll() {
+            if more && !several {
+                several = true;
+                self.begin_burst();
+            }
             self.server_frame(generation, &frame);
         }
-        self.end_burst();
+        if several {
+            self.end_burst();
+        }
     }
 
     fn last_frame(&self, generation: u64, intake: &mut Intake) {
