@@ -106,6 +106,9 @@ impl Context {
 
 /// Does what the command line asked for.
 pub(crate) fn run(command: Command, globals: &Globals) -> Result<Status, Failure> {
+    // A limit on the size of files is an error to report, not a death by signal. Programs that are started have the
+    // default again.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let context = Context {
         output: Output::new(globals),
         timeout: globals.timeout,
@@ -183,9 +186,6 @@ fn carry_out(command: Command, context: &Context) -> Result<Status, Failure> {
 const PRINCIPAL: &str = "cli";
 
 fn open() -> Result<Sessions, Failure> {
-    // A limit on the size of files is an error to report, not a death by signal. Programs that are started have the
-    // default again.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     Ok(Sessions::open()?.with_principal(PRINCIPAL))
 }
 

@@ -201,6 +201,12 @@ pub fn batch(frame: &[u8], items: Span) -> Elements<'_> {
     json::elements(frame, items)
 }
 
+/// The items of a batch that come after `last`, which is one of them: who reads a batch piece by piece reads it once.
+#[must_use]
+pub fn batch_after(frame: &[u8], items: Span, last: Span) -> Elements<'_> {
+    json::elements_after(frame, items, last)
+}
+
 /// Whether `raw` may be the id of a request: a valid JSON string or an integer of any size.
 #[must_use]
 pub fn is_id(raw: &[u8]) -> bool {

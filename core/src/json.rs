@@ -200,6 +200,16 @@ enum Stage {
     Done,
 }
 
+/// The elements of `array` that come after `last`, which is one of them.
+#[must_use]
+pub fn elements_after(bytes: &[u8], array: Span, last: Span) -> Elements<'_> {
+    let mut walk = Walk::new(bytes, array, b'[');
+    if !matches!(walk.stage, Stage::Done) {
+        (walk.at, walk.stage) = (last.end(), Stage::Next);
+    }
+    Elements { walk }
+}
+
 impl<'a> Walk<'a> {
     fn new(bytes: &'a [u8], container: Span, opening: u8) -> Self {
         // Cut at the end of the container: a walk never leaves the span that it was given.

@@ -453,6 +453,7 @@ impl Desk {
         let Output::Heard(outcome) = server.put(now, Input::Frame(line)) else { return };
         let Outcome::Batch(items) = outcome else { return self.single(line, outcome) };
         for item in envelope::batch(line, items) {
+            board::checksum(envelope::batch_after(line, items, item).count() as u64);
             let item = item.of(line);
             if let Output::Heard(outcome) = server.put(now, Input::Frame(item)) {
                 self.single(item, outcome);

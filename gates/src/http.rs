@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use drowse_core::activity::Asker;
 use drowse_core::envelope;
 use drowse_core::front::Front;
+use drowse_core::front::http::answers::Answers;
 use drowse_core::front::http::bodies::Bodies;
 use drowse_core::front::http::events::{self, EventId, Log};
 use drowse_core::front::http::gate::check_token;
@@ -112,6 +113,7 @@ fn tables(bytes: &[u8]) {
     let limits = Limits::default();
     let mut table = Sessions::new(limits.idle, [sessions::Slot::EMPTY; 4]);
     let mut bodies = Bodies::new(limits.bodies);
+    let mut answers = Answers::new(limits.answers);
     let mut open = turns::Turns::new(now, limits.idle, limits.stalled, [turns::Slot::EMPTY; 4]);
     let mut log = Log::new(limits.events, [events::Slot::EMPTY; 4]);
     for byte in bytes {
@@ -129,6 +131,9 @@ fn tables(bytes: &[u8]) {
         if let Err(refusal) = bodies.expect(length).and_then(|()| bodies.grow(usize::from(*byte), length)) {
             text(&refusal);
             bodies.release(length);
+        }
+        if !answers.take(length) {
+            answers.release(answers.held());
         }
         let request = open.open();
         match byte & 3 {

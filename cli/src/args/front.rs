@@ -97,6 +97,7 @@ mod tests {
             sessions: 1,
             streams: 1,
             unread: 1,
+            answers: 1,
             events: 1,
             idle: Duration::ZERO,
             head: Duration::ZERO,

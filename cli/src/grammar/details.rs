@@ -75,6 +75,7 @@ Over HTTP:
   sessions=256       of legacy clients, at once
   streams=64         and requests of a session, at once
   unread=8388608     bytes that wait for a client that does not read
+  answers=268435456  bytes of all long messages that clients have yet to take
   events=1048576     bytes of a session's streams that are kept for a client that lost one
   idle=30m           until a session ends that nobody uses
   head=30s           for the head of a request, and for the next request on a connection

@@ -76,7 +76,7 @@ pub(super) fn front(command: Command) -> Command {
                 "http-limit",
                 None,
                 "NAME=VALUE",
-                "HTTP: connections, body, bodies, sessions, streams, unread, events (numbers), idle, head, body-time, stalled, \
+                "HTTP: connections, body, bodies, sessions, streams, unread, answers, events (numbers), idle, head, body-time, stalled, \
                  hold (durations); repeatable",
             )
             .action(ArgAction::Append),

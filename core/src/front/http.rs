@@ -9,9 +9,10 @@
 //! 4. of a modern one all together, to [`mirror::check`]: whether headers and body say the same.
 //!
 //! What is refused is a [`Refusal`], with its status and a message of JSON-RPC for the body. [`sessions`] are those of
-//! the legacy era, and [`events`] what a client may ask for again that lost a stream. [`bodies`] and [`turns`] bound what
-//! clients may take that send much, or do nothing; [`pages`] is what browsers are told.
+//! the legacy era, and [`events`] what a client may ask for again that lost a stream. [`bodies`], [`answers`] and [`turns`]
+//! bound what clients may take that send much, take nothing, or do nothing; [`pages`] is what browsers are told.
 
+pub mod answers;
 pub mod bodies;
 pub mod events;
 pub mod gate;
@@ -82,6 +83,8 @@ pub struct Limits {
     pub streams: usize,
     /// What may wait for a client that does not read its stream, in bytes.
     pub unread: usize,
+    /// What all long messages take together that clients have yet to take, in bytes.
+    pub answers: usize,
     /// What is kept of a session's streams for clients that lost one, in bytes.
     pub events: usize,
     /// A session that nobody uses ends after that.
@@ -103,6 +106,7 @@ impl Default for Limits {
             sessions: 256,
             streams: 64,
             unread: 8 << 20,
+            answers: 256 << 20,
             events: 1 << 20,
             idle: Duration::from_secs(30 * 60),
             head: Duration::from_secs(30),

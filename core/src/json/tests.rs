@@ -190,6 +190,24 @@ fn walks_of_garbage_end() {
 }
 
 #[test]
+fn a_walk_goes_on_after_any_element() {
+    for text in [&b" [ 1 , [2,3] ,{\"a\":4}, \"5,6\" ] "[..], b"[]", b"[1]", b"[1,2"] {
+        let array =
+            Span::new(text.iter().position(|byte| *byte == b'[').unwrap(), text.trim_ascii_end().len());
+        let all: Vec<Span> = elements(text, array).collect();
+        for (at, last) in all.iter().enumerate() {
+            assert_eq!(elements_after(text, array, *last).collect::<Vec<_>>(), all[at + 1..]);
+        }
+        // Not one of its elements: nothing outside of it is walked over.
+        for end in 0..text.len() + 3 {
+            let after = elements_after(text, array, Span::new(end, end));
+            assert!(after.into_iter().all(|one| one.end() <= array.end()));
+        }
+    }
+    assert_eq!(elements_after(b"{1,2}", Span::new(0, 5), Span::new(1, 2)).count(), 0);
+}
+
+#[test]
 fn compares_strings_after_unescaping() {
     assert!(str_eq(b"\"\"", ""));
     assert!(str_eq(br#""a\u0062\n\/\"\\""#, "ab\n/\"\\"));

@@ -13,7 +13,7 @@ use crate::wire::Kind;
 
 /// The JSON-RPC code of all errors that drowse itself reports; `data.drowse.kind` tells them apart. It lies outside
 /// the range that JSON-RPC and MCP reserve (basic/index, Error Codes).
-pub(super) const CODE: i32 = -31000;
+pub(crate) const CODE: i32 = -31000;
 
 /// An error for a caller.
 pub(super) struct Explained {

@@ -50,6 +50,7 @@ use crate::wire::{BridgeConfig, Kind, MAX_MESSAGE};
 pub use backend::{
     Backend, Body, Client, Control, Facts, Failed, Host, LocalFuture, Moment, Process, Response, StartFailure,
 };
+pub(crate) use explain::CODE as FAILED;
 pub use hub::{DevConfig, Hub, HubConfig, Workshop};
 pub(crate) use hub::{Guest, Offered};
 pub(crate) use mouth::{About, Sink};

@@ -29,6 +29,7 @@ use tokio::sync::Notify;
 
 use super::alarm::Alarms;
 use super::body::events;
+use super::held::{Untaken, hold};
 use super::lane::on_one_line;
 use super::once::{Once, OnceSource};
 use super::session::{Permit, Session, Stream};
@@ -53,7 +54,8 @@ pub(super) struct State {
     stop: Rc<Stop>,
     epoch: tokio::time::Instant,
     table: RefCell<Sessions<Box<[Slot]>>>,
-    bodies: Cell<Bodies>,
+    bodies: Rc<Cell<Bodies>>,
+    untaken: Untaken,
     /// By the index of the session's slot.
     sessions: RefCell<Vec<Option<Rc<Session>>>>,
     /// A session began.
@@ -75,12 +77,21 @@ impl Headers for View<'_> {
 }
 
 /// What a body takes of what all may.
-struct Room<'s> {
-    bodies: &'s Cell<Bodies>,
+struct Room {
+    bodies: Rc<Cell<Bodies>>,
     has: usize,
 }
 
-impl Room<'_> {
+impl Room {
+    /// The body, and what is to be dropped when its answer begins. A long one has its room for as long as anybody keeps it:
+    /// a call that may have to be put again does so when its answer has begun long ago.
+    fn hold(self, body: Bytes) -> (Bytes, Option<Self>) {
+        if body.len() <= SHORT {
+            return (body, Some(self));
+        }
+        (hold(body, self), None)
+    }
+
     fn grow(&mut self, to: usize) -> Result<(), Refusal> {
         let mut all = self.bodies.get();
         all.grow(self.has, to)?;
@@ -100,7 +111,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Room {
     fn drop(&mut self) {
         let mut all = self.bodies.get();
         all.release(self.has);
@@ -123,7 +134,7 @@ impl From<Refusal> for Refused {
 
 impl State {
     pub(super) fn new(hub: &Hub, bound: SocketAddr, options: Options, stop: Rc<Stop>) -> Rc<Self> {
-        let Limits { sessions, idle, bodies, .. } = options.limits;
+        let Limits { sessions, idle, bodies, answers, .. } = options.limits;
         Rc::new_cyclic(|this| Self {
             hub: hub.clone(),
             options,
@@ -131,7 +142,8 @@ impl State {
             stop,
             epoch: tokio::time::Instant::now(),
             table: RefCell::new(Sessions::new(idle, vec![Slot::EMPTY; sessions].into_boxed_slice())),
-            bodies: Cell::new(Bodies::new(bodies)),
+            bodies: Rc::new(Cell::new(Bodies::new(bodies))),
+            untaken: Untaken::new(answers),
             sessions: RefCell::new(vec![None; sessions]),
             began: Notify::new(),
             body_times: Alarms::new(),
@@ -172,7 +184,7 @@ impl State {
         let sessions: Vec<Rc<Session>> =
             self.sessions.borrow_mut().iter_mut().filter_map(Option::take).collect();
         for session in sessions {
-            session.end();
+            session.give_up();
         }
     }
 
@@ -254,8 +266,8 @@ impl State {
         match head.method {
             Method::POST => {
                 let post = Post::read(&view)?;
-                // Its room is free again once it is answered.
-                let (body, _room) = self.collect(body).await?;
+                let (body, room) = self.collect(body).await?;
+                let (body, _room) = room.hold(one_line(body));
                 self.post(&post, &view, body).await
             }
             Method::GET => {
@@ -289,7 +301,7 @@ impl State {
     }
 
     /// The whole body. What comes in one piece is not copied.
-    async fn collect<B>(&self, mut body: B) -> Result<(Bytes, Room<'_>), Refusal>
+    async fn collect<B>(&self, mut body: B) -> Result<(Bytes, Room), Refusal>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
@@ -299,7 +311,7 @@ impl State {
             return Err(too_long);
         }
         self.bodies.get().expect(usize::try_from(body.size_hint().lower()).unwrap_or(limit))?;
-        let mut room = Room { bodies: &self.bodies, has: 0 };
+        let mut room = Room { bodies: Rc::clone(&self.bodies), has: 0 };
         let read = async {
             let mut first: Option<Bytes> = None;
             let mut more = Vec::new();
@@ -335,7 +347,6 @@ impl State {
     }
 
     async fn post(&self, post: &Post<'_>, view: &View<'_>, body: Bytes) -> Result<Response, Refused> {
-        let body = one_line(body);
         let message = match envelope::read(&body) {
             Ok(message) => message,
             Err(error) => {
@@ -378,7 +389,7 @@ impl State {
     }
 
     async fn modern(&self, accepts: Accepts, body: Bytes, message: &Message) -> Result<Response, Refusal> {
-        let once = Once::new(self.options.limits.unread, accepts == Accepts::Json);
+        let once = Once::new(self.options.limits.unread, self.untaken.clone(), accepts == Accepts::Json);
         let front = Front::modern(self.options.asker);
         let guest =
             self.hub.welcome(Rc::clone(&once) as _, front, Some(PRINCIPAL)).ok_or(Refusal::Closing)?;
@@ -414,7 +425,8 @@ impl State {
         }
         self.began.notify_one();
         let limits = &self.options.limits;
-        let session = Session::new(key, self.options.pace, limits.unread, limits.events);
+        let session =
+            Session::new(key, self.options.pace, limits.unread, self.untaken.clone(), limits.events);
         let begun = self.begin_session(&session, body, message).await;
         if begun.is_err() || session.is_closed() {
             self.table.borrow_mut().close(key);

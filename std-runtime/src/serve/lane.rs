@@ -5,6 +5,10 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use drowse_core::front::http::events::EventId;
+use drowse_core::message;
+
+use super::held::Untaken;
+use crate::bridge::FAILED;
 
 /// A message as an event of a stream, and where in it the message itself stands.
 #[derive(Debug, Clone)]
@@ -55,6 +59,29 @@ impl Event {
     /// The same with its id, for those who keep it.
     pub(super) fn with_id(self, id: EventId) -> Self {
         Self { id: Some(id), ..self }
+    }
+
+    /// The same among all that clients have yet to take; `None`: there is no room for it.
+    pub(super) fn admitted(self, all: &Untaken) -> Option<Self> {
+        Some(Self { bytes: all.admit(self.bytes)?, ..self })
+    }
+
+    /// What a client is told whose answer finds no room.
+    pub(super) fn no_room(event: &[u8], id: Option<&[u8]>) -> Self {
+        let why = "the clients here have too much yet to read, so that this answer had to be given up: read, and ask again";
+        Self::failed(event, id, why, br#"{"drowse":{"kind":"unread","ran":"unknown"}}"#)
+    }
+
+    /// What a client is told whose session ends before the answer.
+    pub(super) fn session_over(event: &[u8], id: Option<&[u8]>) -> Self {
+        let why = "the session of this client ended before the answer: begin anew";
+        Self::failed(event, id, why, br#"{"drowse":{"kind":"shutting-down","ran":"unknown"}}"#)
+    }
+
+    fn failed(event: &[u8], id: Option<&[u8]>, why: &str, data: &[u8]) -> Self {
+        let mut buffer = vec![0; 512 + id.map_or(0, <[u8]>::len)];
+        let error = message::error(id, FAILED, why, Some(data), &mut buffer).unwrap_or_default();
+        Self::new(event, &[error])
     }
 
     pub(super) fn id(&self) -> Option<EventId> {

@@ -34,6 +34,8 @@ pub enum LimitName {
     Streams,
     /// [`Limits::unread`].
     Unread,
+    /// [`Limits::answers`].
+    Answers,
     /// [`Limits::events`].
     Events,
     /// [`Limits::idle`].
@@ -50,13 +52,14 @@ pub enum LimitName {
 
 impl LimitName {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Connections,
         Self::Body,
         Self::Bodies,
         Self::Sessions,
         Self::Streams,
         Self::Unread,
+        Self::Answers,
         Self::Events,
         Self::Idle,
         Self::Head,
@@ -75,6 +78,7 @@ impl LimitName {
             Self::Sessions => "sessions",
             Self::Streams => "streams",
             Self::Unread => "unread",
+            Self::Answers => "answers",
             Self::Events => "events",
             Self::Idle => "idle",
             Self::Head => "head",
@@ -102,7 +106,7 @@ impl LimitName {
         match self {
             Self::Connections | Self::Streams => MOST_SLOTS,
             Self::Sessions => MOST_SESSIONS,
-            Self::Body | Self::Bodies | Self::Unread | Self::Events => MOST_BYTES,
+            Self::Body | Self::Bodies | Self::Unread | Self::Answers | Self::Events => MOST_BYTES,
             Self::Idle | Self::Head | Self::BodyTime | Self::Stalled | Self::Hold => MOST_SECONDS,
         }
     }
@@ -118,6 +122,7 @@ impl LimitName {
             Self::Sessions => limits.sessions = count,
             Self::Streams => limits.streams = count,
             Self::Unread => limits.unread = count,
+            Self::Answers => limits.answers = count,
             Self::Events => limits.events = count,
             Self::Idle => limits.idle = period,
             Self::Head => limits.head = period,

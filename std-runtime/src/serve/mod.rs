@@ -7,6 +7,7 @@ mod accept;
 mod alarm;
 mod body;
 mod endpoint;
+mod held;
 mod io;
 mod lane;
 pub mod limits;

@@ -1,7 +1,7 @@
 //! A session of a legacy client: one connection of the hub, and the streams on which its messages go.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -16,6 +16,7 @@ use tokio::time::Sleep;
 
 use super::body::Source;
 use super::endpoint::State;
+use super::held::Untaken;
 use super::lane::{Event, Lane};
 use crate::bridge::{About, Guest, Sink};
 
@@ -29,14 +30,15 @@ pub(super) struct Session {
     pub(super) key: SessionKey,
     pace: Pace,
     unread: usize,
+    untaken: Untaken,
     inner: RefCell<Inner>,
     guest: RefCell<Option<Rc<Guest>>>,
 }
 
 struct Inner {
     revision: Option<Revision>,
-    /// Of requests that are not answered, each with the marks of its ids in turn.
-    streams: Vec<(u64, Rc<Stream>)>,
+    /// Of requests that are not answered, each with the mark of its id if it has one alone.
+    streams: Vec<(Option<u64>, Rc<Stream>)>,
     /// Those that were answered before their clients came again; the oldest first.
     awaited: VecDeque<Rc<Stream>>,
     /// Of what belongs to no request.
@@ -58,12 +60,42 @@ enum Phase {
     Orphan,
 }
 
+/// Of which requests a stream is. A batch may be of very many.
+enum Ids {
+    One(Vec<u8>),
+    Many(HashSet<Vec<u8>>),
+}
+
+impl Ids {
+    fn new(mut ids: Vec<Vec<u8>>) -> Self {
+        match ids.pop() {
+            Some(id) if ids.is_empty() => Self::One(id),
+            last => Self::Many(ids.into_iter().chain(last).collect()),
+        }
+    }
+
+    /// The id that an error is about; that of a batch is about all of them.
+    fn alone(&self) -> Option<&[u8]> {
+        match self {
+            Self::One(one) => Some(one),
+            Self::Many(_) => None,
+        }
+    }
+
+    fn has(&self, id: &[u8]) -> bool {
+        match self {
+            Self::One(one) => one == id,
+            Self::Many(many) => many.contains(id),
+        }
+    }
+}
+
 /// A stream of a session.
 pub(super) struct Stream {
     number: u32,
     /// The first event, which says nothing.
     first: EventId,
-    ids: Vec<Vec<u8>>,
+    ids: Ids,
     lane: RefCell<Lane>,
     phase: Cell<Phase>,
     /// Which reader is the last; 0: none.
@@ -109,12 +141,12 @@ impl Drop for Permit {
 }
 
 impl Session {
-    pub(super) fn new(key: SessionKey, pace: Pace, unread: usize, kept: usize) -> Rc<Self> {
+    pub(super) fn new(key: SessionKey, pace: Pace, unread: usize, untaken: Untaken, kept: usize) -> Rc<Self> {
         let slots = vec![events::Slot::EMPTY; KEPT].into_boxed_slice();
         let standing = Stream {
             number: STANDING,
             first: EventId { stream: STANDING, number: 0 },
-            ids: Vec::new(),
+            ids: Ids::Many(HashSet::new()),
             lane: RefCell::default(),
             phase: Cell::new(Phase::Streaming),
             reader: Cell::new(0),
@@ -132,7 +164,7 @@ impl Session {
             next: STANDING + 1,
             closed: false,
         };
-        Rc::new(Self { key, pace, unread, inner: RefCell::new(inner), guest: RefCell::new(None) })
+        Rc::new(Self { key, pace, unread, untaken, inner: RefCell::new(inner), guest: RefCell::new(None) })
     }
 
     /// Its connection of the hub.
@@ -159,6 +191,21 @@ impl Session {
         drop(guest);
     }
 
+    /// It is over, and that is not its client's doing: who waits for an answer is told, and does not come again for it.
+    pub(super) fn give_up(&self) {
+        let mut inner = self.inner.borrow_mut();
+        let Inner { streams, log, .. } = &mut *inner;
+        for (_, stream) in streams {
+            if stream.phase.get() == Phase::Undecided || stream.reader.get() != 0 {
+                let id = log.number(stream.number);
+                let over = Event::session_over(id_text(id).as_bytes(), stream.ids.alone()).with_id(id);
+                stream.lane.borrow_mut().push(over);
+            }
+        }
+        drop(inner);
+        self.end();
+    }
+
     /// Whether a response begins with an event that says how to come again.
     fn is_primed(&self) -> bool {
         self.inner.borrow().revision.is_some_and(|revision| revision >= Revision::V2025_11_25)
@@ -176,7 +223,7 @@ impl Session {
         let stream = Rc::new(Stream {
             number,
             first,
-            ids,
+            ids: Ids::new(ids),
             lane: RefCell::default(),
             phase: Cell::new(Phase::Undecided),
             reader: Cell::new(0),
@@ -184,7 +231,11 @@ impl Session {
             away: Cell::new(false),
             permit: RefCell::new(Some(permit)),
         });
-        inner.streams.extend(stream.ids.iter().map(|id| (mark(id), Rc::clone(&stream))));
+        let alone = match &stream.ids {
+            Ids::One(id) => Some(mark(id)),
+            Ids::Many(_) => None,
+        };
+        inner.streams.push((alone, Rc::clone(&stream)));
         Ok(stream)
     }
 
@@ -267,7 +318,7 @@ impl Session {
                 Rc::new(Stream {
                     number: last.stream,
                     first: last,
-                    ids: Vec::new(),
+                    ids: Ids::Many(HashSet::new()),
                     lane: RefCell::new(lane),
                     phase: Cell::new(Phase::Streaming),
                     reader: Cell::new(0),
@@ -289,9 +340,12 @@ impl Session {
         }
     }
 
-    /// Requests that were never put.
+    /// Requests that were never put. Of a batch some may have been: whoever reads it says when the rest is over.
     pub(super) fn forget(&self, stream: &Rc<Stream>) {
-        self.inner.borrow_mut().close(stream);
+        match stream.ids {
+            Ids::One(_) => self.inner.borrow_mut().close(stream),
+            Ids::Many(_) => self.orphan(stream),
+        }
     }
 }
 
@@ -331,8 +385,9 @@ impl Inner {
 
     fn stream_of(&self, id: &[u8]) -> Option<Rc<Stream>> {
         let wanted = mark(id);
-        let found =
-            |(mark, stream): &&(u64, Rc<Stream>)| *mark == wanted && stream.ids.iter().any(|one| one == id);
+        let found = |(mark, stream): &&(Option<u64>, Rc<Stream>)| {
+            mark.is_none_or(|mark| mark == wanted) && stream.ids.has(id)
+        };
         self.streams.iter().find(found).map(|(_, stream)| Rc::clone(stream))
     }
 
@@ -370,13 +425,21 @@ impl Sink for Session {
             let is_read = stream.reader.get() != 0 || stream.away.get() && answers;
             if phase == Phase::Undecided || is_read || stream.is_standing() {
                 let mut lane = stream.lane.borrow_mut();
-                lane.push(event);
+                let admitted = event.admitted(&self.untaken);
+                let is_lost = admitted.is_none();
+                match (admitted, about) {
+                    (Some(event), _) => lane.push(event),
+                    (None, About::Answer(_)) => {
+                        lane.push(Event::no_room(id_text(id).as_bytes(), stream.ids.alone()).with_id(id));
+                    }
+                    (None, _) => {}
+                }
                 // Once a call is answered, what it said before matters less than that.
                 if stream.is_standing() || answers {
                     while lane.bytes() > self.unread && lane.count() > 1 {
                         lane.pop();
                     }
-                } else if lane.bytes() > self.unread && lane.count() > 1 {
+                } else if is_lost || lane.bytes() > self.unread && lane.count() > 1 {
                     // Its client does not read. It can come again for what is kept.
                     lane.clear();
                     stream.reader.set(0);
@@ -404,10 +467,7 @@ impl Sink for Session {
 
     fn backlog(&self) -> usize {
         let inner = self.inner.borrow();
-        let mut last = Rc::as_ptr(&inner.standing);
         let streams = inner.streams.iter().map(|(_, stream)| stream);
-        // That of a batch is there once for each of its ids, one behind the other.
-        let streams = streams.filter(|one| std::mem::replace(&mut last, Rc::as_ptr(one)) != Rc::as_ptr(one));
         streams.chain([&inner.standing]).map(|stream| stream.lane.borrow().bytes()).sum()
     }
 
@@ -486,4 +546,73 @@ fn id_text(id: EventId) -> String {
     let mut w = Writer::new(&mut buffer);
     id.write(&mut w);
     w.finish().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use drowse_core::front::http::sessions::{Sessions, Slot};
+    use drowse_core::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_finds_no_room_is_an_error_and_kept_ones_take_none() {
+        let long = [b'x'; 60_000];
+        let mut table = Sessions::new(Duration::from_secs(60), [Slot::EMPTY]);
+        let (key, _) = table.open(Instant::from_micros(0), 1).unwrap();
+        let all = Untaken::new(100_000);
+        let session = Session::new(key, Pace::default(), 1 << 20, all.clone(), 1 << 20);
+        let open = |ids: &[&[u8]]| {
+            let ids = ids.iter().map(|id| id.to_vec()).collect();
+            session.open(ids, Permit { state: Weak::new(), key }).unwrap()
+        };
+        let said = |stream: &Stream| {
+            let event = stream.lane().borrow_mut().pop().unwrap();
+            String::from_utf8(event.message().to_vec()).unwrap()
+        };
+        let (one, two, batch) = (open(&[b"1"]), open(&[b"2"]), open(&[b"3", b"4"]));
+        let source = session.stream(&one);
+        session.take(About::Answer(b"1"), &[&long]);
+        session.take(About::Answer(b"2"), &[&long]);
+        assert!(said(&two).starts_with(r#"{"jsonrpc":"2.0","id":2,"error""#));
+        session.take(About::Answer(b"3"), &[b"[", &long, b"]"]);
+        assert!(said(&batch).starts_with(r#"{"jsonrpc":"2.0","error""#), "it is about all of them");
+        // Its client is gone, and can come again for what is kept.
+        let last = one.first;
+        drop((source, one));
+        let again = open(&[b"5"]);
+        session.take(About::Answer(b"5"), &[&long]);
+        assert_eq!(said(&again).len(), long.len());
+        assert!(session.resume(id_text(last).as_bytes(), Permit { state: Weak::new(), key }).is_ok());
+    }
+
+    #[test]
+    fn who_waits_in_a_session_that_is_given_up_is_told() {
+        let mut table = Sessions::new(Duration::from_secs(60), [Slot::EMPTY]);
+        let (key, _) = table.open(Instant::from_micros(0), 1).unwrap();
+        let session = Session::new(key, Pace::default(), 1 << 20, Untaken::new(1 << 20), 1 << 20);
+        let open = |ids: &[&[u8]]| {
+            let ids = ids.iter().map(|id| id.to_vec()).collect();
+            session.open(ids, Permit { state: Weak::new(), key }).unwrap()
+        };
+        let (new, read, left, batch) = (open(&[b"1"]), open(&[b"2"]), open(&[b"3"]), open(&[b"4", b"5"]));
+        let _source = session.stream(&read);
+        drop(session.stream(&left));
+        session.give_up();
+        let told = |stream: &Stream| {
+            let event = stream.lane().borrow_mut().pop();
+            event.map(|event| String::from_utf8(event.message().to_vec()).unwrap())
+        };
+        for (stream, begins) in [
+            (&new, r#"{"jsonrpc":"2.0","id":1,"error""#),
+            (&read, r#"{"jsonrpc":"2.0","id":2,"error""#),
+            (&batch, r#"{"jsonrpc":"2.0","error""#),
+        ] {
+            let text = told(stream).unwrap();
+            assert!(text.starts_with(begins) && text.contains(r#""kind":"shutting-down","ran":"unknown""#));
+            assert!(stream.lane().borrow().is_over());
+        }
+        assert_eq!(told(&left), None);
+        assert!(session.is_closed());
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drowse_core::era::Era;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::peer::{Endpoint, call, plain, reporting, serve};
 
@@ -138,7 +138,7 @@ fn ids_and_tokens_that_are_none() {
             let mut message = call(1, "echo", json!({"tag": "ok"}));
             message["id"] = id.clone();
             let (head, mut client) = endpoint.say(&session, message).await;
-            let answer: serde_json::Value = serde_json::from_slice(&client.body(&head).await).unwrap();
+            let answer: Value = serde_json::from_slice(&client.body(&head).await).unwrap();
             assert_eq!((head.status, &answer["id"]), (200, &id));
             let mut client = endpoint.connect().await;
             let params = json!({"name": "slow", "arguments": {"tag": "ok", "seconds": 0.06, "every": 0.02},
@@ -293,5 +293,26 @@ fn many_clients_at_once() {
             done.unwrap();
         }
         assert_eq!(endpoint.stage.starts(), 1);
+    });
+}
+
+#[test]
+fn large_batches_hold_up_nobody() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-03-26").await;
+        let mut clients = Vec::new();
+        for first in [100_000, 200_000] {
+            let mut client = endpoint.connect().await;
+            let calls: Vec<Value> =
+                (first..first + 80_000).map(|id| call(id, "never", json!({"tag": "held"}))).collect();
+            client.post(&[("mcp-session-id", &session)], &json!(calls)).await;
+            clients.push(client);
+        }
+        while endpoint.stage.runs("held") < 16 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let other = endpoint.session("2025-03-26").await;
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(endpoint.say(&other, ping).await.0.status, 200);
     });
 }

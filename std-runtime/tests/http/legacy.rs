@@ -336,6 +336,86 @@ fn batches_of_old_clients_are_answered_as_one() {
     });
 }
 
+/// So many that they do not find room at once.
+fn many(tool: &str, ids: std::ops::Range<u64>, arguments: &Value) -> Value {
+    ids.map(|id| {
+        let mut call = call(id, tool, arguments.clone());
+        call["params"]["arguments"]["tag"] = json!(format!("t{id}"));
+        call
+    })
+    .collect()
+}
+
+fn texts(answer: &Value) -> Vec<(u64, String)> {
+    let answers = answer.as_array().unwrap().iter();
+    let mut texts: Vec<_> = answers
+        .map(|one| {
+            let text = one["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{one}"));
+            (one["id"].as_u64().unwrap(), text.to_owned())
+        })
+        .collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn batches_that_wait_for_room_at_the_same_time_are_apart() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-03-26").await;
+        let mut slow = endpoint.connect().await;
+        let batch = many("slow", 0..70, &json!({"seconds": 0.2}));
+        slow.post(&[("mcp-session-id", &session)], &batch).await;
+        until(|| endpoint.stage.runs("t5") == 1).await;
+        // One that needs no room is not one more piece of it, and does not end it.
+        let pings = (1000..1040).map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        let (head, mut quick) = endpoint.say(&session, pings.collect()).await;
+        let answer: Value = serde_json::from_slice(&quick.body(&head).await).unwrap();
+        let ids: Vec<_> = answer.as_array().unwrap().iter().map(|one| one["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids, (1000..1040).collect::<Vec<_>>());
+        let head = slow.head().await;
+        let answer = if head.is_stream() {
+            slow.event().await.unwrap().message()
+        } else {
+            serde_json::from_slice(&slow.body(&head).await).unwrap()
+        };
+        assert_eq!(texts(&answer), (0..70).map(|id| (id, format!("t{id}"))).collect::<Vec<_>>());
+        for id in 0..70 {
+            assert_eq!(endpoint.stage.runs(&format!("t{id}")), 1, "{id}");
+        }
+    });
+}
+
+#[test]
+fn a_batch_whose_client_leaves_is_in_nobodys_way() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-03-26").await;
+        let mut client = endpoint.connect().await;
+        let batch = many("slow", 0..70, &json!({"seconds": 0.5}));
+        client.post(&[("mcp-session-id", &session)], &batch).await;
+        until(|| endpoint.stage.runs("t5") == 1).await;
+        drop(client);
+        // Some of it is under way: whoever uses their ids again is told so, and gets no answer of theirs.
+        loop {
+            let (head, mut client) = endpoint.say(&session, call(3, "echo", json!({"tag": "mine"}))).await;
+            let answer: Value = serde_json::from_slice(&client.body(&head).await).unwrap();
+            if head.status == 200 {
+                assert_eq!(answer["result"]["content"][0]["text"], "mine", "{answer}");
+                break;
+            }
+            assert!(answer["error"]["message"].as_str().unwrap().contains("under way"), "{answer}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // All of the next is read.
+        let (head, mut client) = endpoint.say(&session, many("echo", 1000..1090, &json!({}))).await;
+        let answer = if head.is_stream() {
+            client.event().await.unwrap().message()
+        } else {
+            serde_json::from_slice(&client.body(&head).await).unwrap()
+        };
+        assert_eq!(texts(&answer), (1000..1090).map(|id| (id, format!("t{id}"))).collect::<Vec<_>>());
+    });
+}
+
 #[test]
 fn a_batch_where_there_are_none_is_refused_and_takes_no_ids() {
     plain(async |endpoint| {

@@ -121,6 +121,35 @@ fn all_bodies_together() {
 }
 
 #[test]
+fn a_body_counts_for_as_long_as_it_is_kept() {
+    // A call of the other era is kept whole, as it may have to be put again.
+    serve(
+        Era::Modern,
+        |options| options.limits.bodies = 400_000,
+        async |endpoint| {
+            let session = endpoint.session("2025-11-25").await;
+            let long = |id: u64| {
+                call(id, "slow", json!({"seconds": 0.5, "tag": "big", "filler": "a".repeat(90_000)}))
+            };
+            let mut streams = Vec::new();
+            for id in 1..4 {
+                let (head, client) = endpoint.say(&session, long(id)).await;
+                assert!(head.is_stream(), "its answer has begun");
+                streams.push(client);
+            }
+            assert_eq!(endpoint.say(&session, long(4)).await.0.status, 503);
+            let short = call(5, "echo", json!({"tag": "short"}));
+            assert_eq!(endpoint.say(&session, short).await.0.status, 200);
+            for mut stream in streams {
+                while stream.event().await.is_some() {}
+            }
+            assert_eq!(endpoint.say(&session, long(6)).await.0.status, 200);
+            assert_eq!(endpoint.stage.runs("big"), 4);
+        },
+    );
+}
+
+#[test]
 fn sessions() {
     limited(
         |options| options.limits.sessions = 2,

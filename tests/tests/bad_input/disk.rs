@@ -172,3 +172,34 @@ fn a_limit_on_the_size_of_files() {
     failure(&limited(vec!["@s".into(), "ping".into(), "--json".into()]), 3, "storage", &["limit"]);
     session.run(["ping"]).ok();
 }
+
+#[test]
+fn a_dev_proxy_outlives_a_limit_on_the_size_of_files() {
+    use std::io::{BufRead, BufReader, Write};
+
+    let home = Home::new();
+    let server = drowse_tests::harness::fixture();
+    let plain = home.command(["dev".as_ref(), "--".as_ref(), server.as_os_str()]);
+    let mut command = std::process::Command::new("prlimit");
+    command.args(["--fsize=0", "--"]).arg(plain.get_program()).args(plain.get_args());
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut proxy = command
+        .current_dir(home.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = BufReader::new(proxy.stdout.take().unwrap()).lines();
+    let mut input = proxy.stdin.take().unwrap();
+    let params =
+        r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
+    writeln!(input, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#).unwrap();
+    assert!(answers.next().unwrap().unwrap().contains("protocolVersion"));
+    let params = r#"{"name":"echo","arguments":{"text":"served"}}"#;
+    writeln!(input, r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}"#).unwrap();
+    let served = answers.map_while(Result::ok).find(|line| line.contains(r#""id":2"#));
+    drop(input);
+    let status = proxy.wait().unwrap();
+    assert!(served.is_some_and(|line| line.contains("served")), "{status}");
+    assert!(status.success(), "{status}");
+}

@@ -27,8 +27,8 @@ pub(super) enum Read<'m> {
     Line,
     /// It is an item of one.
     Item,
-    /// It is a line that was read as this.
-    Message(&'m envelope::Message),
+    /// It is a line that was read as this. The number tells it from others that wait for room at the same time.
+    Message(&'m envelope::Message, u64),
 }
 
 /// A request of a caller that is to be carried on.
@@ -327,7 +327,7 @@ impl Hub {
         let inbound = match read {
             Read::Line => connection.front.handle_frame(frame, default),
             Read::Item => connection.front.handle_item(frame, default),
-            Read::Message(message) => connection.front.handle_message(frame, message, default),
+            Read::Message(message, _) => connection.front.handle_message(frame, message, default),
         };
         match inbound {
             Inbound::Hello { principal } => {
@@ -438,7 +438,10 @@ impl Hub {
                 return flow;
             }
             Inbound::Progress { token } => self.client_progress(inner, id, frame, token),
-            Inbound::Batch { items } => return self.batch(inner, now, id, line, items),
+            Inbound::Batch { items } => {
+                let number = if let Read::Message(_, number) = read { number } else { 0 };
+                return self.batch(inner, now, id, line, items, number);
+            }
             Inbound::Ignore => return Flow::Next,
             Inbound::Reject { id: request, rejection } => {
                 inner.reject(id, frame, request, rejection);

@@ -11,6 +11,24 @@ pub(crate) struct Guest {
     id: u64,
     /// Something may be left that its end has to take back.
     open: Cell<bool>,
+    /// How many messages were handed in.
+    offers: Cell<u64>,
+}
+
+/// A batch that is handed in. Dropped, nothing more of it is: what waits for room would never be read.
+struct OfBatch<'g> {
+    guest: &'g Guest,
+    number: u64,
+}
+
+impl Drop for OfBatch<'_> {
+    fn drop(&mut self) {
+        self.guest.hub.with(|_, inner, _| {
+            if let Some(connection) = inner.connections.get_mut(&self.guest.id) {
+                connection.end_batch(self.number);
+            }
+        });
+    }
 }
 
 /// What became of a message that was handed in.
@@ -44,7 +62,7 @@ impl Hub {
             _flusher: None,
         };
         inner.connections.insert(id, connection);
-        Some(Guest { hub: self.clone(), id, open: Cell::new(true) })
+        Some(Guest { hub: self.clone(), id, open: Cell::new(true), offers: Cell::new(0) })
     }
 
     /// Clients of the kind that comes by direct calls went on reading, or went away.
@@ -57,8 +75,8 @@ impl Hub {
 
     /// Hands in what came alone but may not be: what came to other guests at the same time is handed in by their tasks,
     /// which run before one that is spawned now. The first of them does not wait for that: the server has nothing to do.
-    fn guest_line(&self, id: u64, line: Line<'_>, message: &envelope::Message) -> Flow {
-        let read = Read::Message(message);
+    fn guest_line(&self, id: u64, line: Line<'_>, message: &envelope::Message, number: u64) -> Flow {
+        let read = Read::Message(message, number);
         if !self.0.burst.lasts() && self.0.inner.borrow().server.lifecycle().in_flight() == 0 {
             return self.with(|hub, inner, now| hub.client_line(inner, now, id, line, read));
         }
@@ -93,10 +111,14 @@ impl Guest {
     /// Hands in a message, which must stand on one line, as it was read there. Waits while there is no room for it. The hub
     /// keeps of it what it needs.
     pub(crate) async fn offer(&self, line: Bytes, message: &envelope::Message) -> Offered {
+        let number = self.offers.get();
+        self.offers.set(number + 1);
+        let is_batch = matches!(message, envelope::Message::Batch { .. });
+        let _of_batch = is_batch.then(|| OfBatch { guest: self, number });
         loop {
             // Whoever frees a slot after this is heard.
             let room = self.hub.0.room.notified();
-            match self.hub.guest_line(self.id, Line::from(&line), message) {
+            match self.hub.guest_line(self.id, Line::from(&line), message, number) {
                 Flow::Next | Flow::Greeted => return Offered::Taken,
                 Flow::Close => return Offered::Closed,
                 Flow::Wait => room.await,

@@ -109,16 +109,39 @@ impl Asks {
 /// The answers to a batch, which go as one.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The requests that are not answered yet.
-    ids: Vec<Vec<u8>>,
+    /// Which message it is.
+    number: u64,
+    /// The requests that are not answered yet, and how often each was put. A batch may have very many.
+    ids: HashMap<Vec<u8>, usize>,
     /// One of its requests, which stands for all.
     about: Vec<u8>,
     gathered: Vec<u8>,
-    /// Not all of it was read: the items that were.
-    read: Option<usize>,
+    /// Not all of it was read.
+    unread: bool,
+    /// The last item that was read.
+    last: Option<Span>,
+    /// An item of it is being read.
+    at_hand: bool,
 }
 
 impl Batch {
+    fn put(&mut self, id: &[u8]) {
+        *self.ids.entry(id.to_vec()).or_default() += 1;
+        if self.about.is_empty() {
+            id.clone_into(&mut self.about);
+        }
+    }
+
+    /// A request of it is answered, or was not put.
+    fn settle(&mut self, id: &[u8]) {
+        if let Some(count) = self.ids.get_mut(id) {
+            *count -= 1;
+            if *count == 0 {
+                self.ids.remove(id);
+            }
+        }
+    }
+
     fn add(&mut self, parts: &[&[u8]]) {
         self.gathered.push(if self.gathered.is_empty() { b'[' } else { b',' });
         parts.iter().for_each(|part| self.gathered.extend_from_slice(part));
@@ -133,15 +156,18 @@ impl Connection {
 
     /// The same with one whose `parts` are of `whole`, some of them.
     pub(super) fn pass_answer(&mut self, id: Option<&[u8]>, parts: &[&[u8]], whole: Option<&Bytes>) {
-        let of_batch = self.batches.iter().position(|batch| match id {
-            Some(id) => batch.ids.iter().any(|one| one == id),
-            None => batch.read.is_some(),
+        let of_batch = self.batches.iter_mut().find(|batch| match id {
+            Some(id) => batch.ids.contains_key(id),
+            None => batch.at_hand,
         });
-        match of_batch.and_then(|at| self.batches.get_mut(at)) {
+        match of_batch {
             None => self.mouth.pass(id.map_or(About::Nothing, About::Answer), parts, whole),
             Some(batch) => {
                 batch.add(parts);
-                self.settled(id);
+                if let Some(id) = id {
+                    batch.settle(id);
+                }
+                self.send_batches();
             }
         }
     }
@@ -151,36 +177,45 @@ impl Connection {
         self.batches.iter().map(|batch| batch.gathered.len()).sum()
     }
 
-    /// A request is answered, or will not be.
-    fn settled(&mut self, id: Option<&[u8]>) {
-        for at in (0..self.batches.len()).rev() {
-            let Some(batch) = self.batches.get_mut(at) else { continue };
-            if let Some(place) = batch.ids.iter().position(|one| Some(one.as_slice()) == id) {
-                batch.ids.swap_remove(place);
-            }
-            if batch.ids.is_empty() && batch.read.is_none() {
-                let batch = self.batches.remove(at);
-                if batch.gathered.is_empty() {
-                    self.mouth.leave_unanswered(&batch.about);
-                } else {
-                    self.mouth.send(About::Answer(&batch.about), &[&batch.gathered, b"]"]);
-                }
+    /// Sends the answers to batches that are complete.
+    fn send_batches(&mut self) {
+        while let Some(at) = self.batches.iter().position(|batch| batch.ids.is_empty() && !batch.unread) {
+            let batch = self.batches.remove(at);
+            if batch.gathered.is_empty() {
+                self.mouth.leave_unanswered(&batch.about);
+            } else {
+                self.mouth.send(About::Answer(&batch.about), &[&batch.gathered, b"]"]);
             }
         }
     }
 
     /// A request of a legacy client that it cancelled gets no answer (basic/utilities/cancellation).
     pub(super) fn leave_unanswered(&mut self, id: &[u8]) {
-        if self.batches.is_empty() {
-            self.mouth.leave_unanswered(id);
-        } else {
-            self.settled(Some(id));
+        match self.batches.iter_mut().find(|batch| batch.ids.contains_key(id)) {
+            None => self.mouth.leave_unanswered(id),
+            Some(batch) => {
+                batch.settle(id);
+                self.send_batches();
+            }
+        }
+    }
+
+    fn batch(&mut self, number: u64) -> Option<&mut Batch> {
+        self.batches.iter_mut().find(|batch| batch.unread && batch.number == number)
+    }
+
+    /// Nobody reads on in that message: what was put of it goes on, and nothing more is.
+    pub(super) fn end_batch(&mut self, number: u64) {
+        if let Some(batch) = self.batch(number) {
+            batch.unread = false;
+            self.send_batches();
         }
     }
 }
 
 impl Hub {
-    /// Reads a batch, or goes on where there was no room for more of it.
+    /// Reads a batch, or goes on where there was no room for more of it. `number` says which message it is: on some
+    /// connections several are read at the same time.
     pub(super) fn batch(
         &self,
         inner: &mut Inner,
@@ -188,50 +223,53 @@ impl Hub {
         id: u64,
         whole: Line<'_>,
         items: Span,
+        number: u64,
     ) -> Flow {
         let line = whole.bytes();
         let Some(connection) = inner.connections.get_mut(&id) else { return Flow::Close };
-        let read = connection.batches.iter().find_map(|batch| batch.read);
-        if read.is_none() {
-            connection.batches.push(Batch { read: Some(0), ..Batch::default() });
+        if connection.batch(number).is_none() {
+            connection.batches.push(Batch { number, unread: true, ..Batch::default() });
         }
-        for (count, item) in (1..).zip(envelope::batch(line, items)).skip(read.unwrap_or(0)) {
-            let item = item.of(line);
+        let last = connection.batch(number).and_then(|batch| batch.last);
+        let mut rest = match last {
+            None => envelope::batch(line, items),
+            Some(last) => envelope::batch_after(line, items, last),
+        };
+        let act = |inner: &mut Inner, act: &mut dyn FnMut(&mut Batch)| {
+            if let Some(batch) = inner.connections.get_mut(&id).and_then(|one| one.batch(number)) {
+                act(batch);
+            }
+        };
+        let flow = loop {
+            let Some(at) = rest.next() else { break Flow::Next };
+            let item = at.of(line);
             let request = match envelope::read(item) {
-                Ok(envelope::Message::Request { id, .. }) => Some(id),
-                Err(error) if !error.is_response => error.id,
+                Ok(envelope::Message::Request { id, .. }) => Some(id.of(item)),
+                Err(error) if !error.is_response => error.id.map(|id| id.of(item)),
                 _ => None,
             };
-            let open = |inner: &mut Inner, act: &mut dyn FnMut(&mut Batch)| {
-                let connection = inner.connections.get_mut(&id);
-                if let Some(batch) =
-                    connection.and_then(|one| one.batches.iter_mut().find(|batch| batch.read.is_some()))
-                {
-                    act(batch);
-                }
-            };
-            open(inner, &mut |batch| {
+            act(inner, &mut |batch| {
+                batch.at_hand = true;
                 if let Some(request) = request {
-                    batch.ids.push(request.of(item).to_vec());
-                    if batch.about.is_empty() {
-                        request.of(item).clone_into(&mut batch.about);
-                    }
+                    batch.put(request);
                 }
             });
             match self.client_line(inner, now, id, whole.part(item), Read::Item) {
-                Flow::Next | Flow::Greeted => open(inner, &mut |batch| batch.read = Some(count)),
-                Flow::Close => return Flow::Close,
+                Flow::Next | Flow::Greeted => act(inner, &mut |batch| batch.last = Some(at)),
+                Flow::Close => break Flow::Close,
                 Flow::Wait => {
-                    open(inner, &mut |batch| drop(batch.ids.pop()));
-                    return Flow::Wait;
+                    if let Some(request) = request {
+                        act(inner, &mut |batch| batch.settle(request));
+                    }
+                    break Flow::Wait;
                 }
             }
+        };
+        act(inner, &mut |batch| batch.at_hand = false);
+        if let (Flow::Next, Some(connection)) = (&flow, inner.connections.get_mut(&id)) {
+            connection.end_batch(number);
         }
-        if let Some(connection) = inner.connections.get_mut(&id) {
-            connection.batches.iter_mut().for_each(|batch| batch.read = None);
-            connection.settled(None);
-        }
-        Flow::Next
+        flow
     }
 
     /// Puts a question of a legacy server to the client whose call it belongs to.
