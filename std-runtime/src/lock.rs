@@ -111,6 +111,13 @@ impl Lock {
         &self.path
     }
 
+    /// Whether its file is still where it was, and no other in its place.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        let (Ok(ours), Ok(there)) = (self.file.metadata(), std::fs::metadata(&self.path)) else { return false };
+        (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+    }
+
     /// Lets the program that `command` starts inherit the lock: it is then free only when both are done
     /// with it. Answers the number that its descriptor has there.
     ///
@@ -358,6 +365,17 @@ mod tests {
         assert!(Lock::try_acquire(&path).unwrap().is_some());
         drop(other.stdin.take());
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_gone_or_another_one_is_not_in_place() {
+        let (_dir, path) = file();
+        let held = Lock::try_acquire(&path).unwrap().unwrap();
+        assert!(held.is_in_place());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!held.is_in_place());
+        let other = Lock::try_acquire(&path).unwrap().unwrap();
+        assert!(!held.is_in_place() && other.is_in_place());
     }
 
     #[test]

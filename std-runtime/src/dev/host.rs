@@ -36,7 +36,7 @@ impl Host for DevHost {
         self.log.server_gone();
         let mut shared = self.shared.borrow_mut();
         shared.record.prepare(&self.log);
-        shared.made_of = shared.fingerprint();
+        shared.note_what_it_is_made_of();
         let client = shared.url.as_deref().map(port::reserve).transpose()?;
         let launch = Launch {
             command: shared.command.first().cloned().unwrap_or_default(),

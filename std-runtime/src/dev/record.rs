@@ -14,9 +14,9 @@ use rustix::process::Signal;
 
 use super::log::Log;
 use crate::home::Home;
-use crate::lock::{self, Lock, LockError};
+use crate::lock::{Lock, LockError};
 use crate::process::{self, ProcessIdentity};
-use crate::sys::{self, procfs};
+use crate::sys::procfs;
 use crate::wait::Wait;
 
 /// The environment variable with the name of the proxy's record.
@@ -109,7 +109,7 @@ fn write(home: &Home, id: &str) -> Result<Lock, LockError> {
     loop {
         let lock = Lock::acquire(&path, Wait::at_most(LOOKED_AT))?;
         // Whoever saw it before it was locked took it for one of a proxy that is gone.
-        if lock::is_open_in(&path, sys::own_pid()) != Some(false) && path.exists() || tries == TRIES {
+        if lock.is_in_place() || tries == TRIES {
             // For people; where the disk is full, the name alone says enough.
             let _ = ProcessIdentity::of_self().and_then(|us| lock.note(&us));
             return Ok(lock);

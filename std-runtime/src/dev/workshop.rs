@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) environment: Vec<(String, String)>,
     /// What is added to that for servers.
     pub(super) env: Vec<(String, String)>,
-    /// What the server that was started last consists of, if that can be told.
+    /// What the server that was started last consists of, if that can be told and there is a build that may change it.
     pub(super) made_of: Option<u128>,
     /// Its program and arguments.
     pub(super) command: Vec<String>,
@@ -102,8 +102,14 @@ impl Shared {
         }
     }
 
+    /// The server is about to be started.
+    pub(super) fn note_what_it_is_made_of(&mut self) {
+        // All of it is read for that.
+        self.made_of = self.build.as_ref().and_then(|_| self.fingerprint());
+    }
+
     /// What the server would consist of if it were started now.
-    pub(super) fn fingerprint(&self) -> Option<u128> {
+    fn fingerprint(&self) -> Option<u128> {
         files::fingerprint(&self.cwd, &self.command)
     }
 }
