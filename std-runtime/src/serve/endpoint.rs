@@ -37,6 +37,9 @@ use super::{Options, Stop};
 use crate::bridge::{Guest, Hub, Offered};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// The principal of all modern clients of an endpoint: who they are it cannot tell.
@@ -72,7 +75,20 @@ struct View<'h>(&'h HeaderMap);
 
 impl Headers for View<'_> {
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.0.get_all(name).into_iter().map(HeaderValue::as_bytes)
+        // A name that is known needs no reading.
+        let all = match name {
+            "host" => self.0.get_all(header::HOST),
+            "origin" => self.0.get_all(header::ORIGIN),
+            "accept" => self.0.get_all(header::ACCEPT),
+            "content-type" => self.0.get_all(header::CONTENT_TYPE),
+            "content-encoding" => self.0.get_all(header::CONTENT_ENCODING),
+            "mcp-session-id" => self.0.get_all(SESSION),
+            "mcp-protocol-version" => self.0.get_all(VERSION),
+            "mcp-method" => self.0.get_all(METHOD),
+            "mcp-name" => self.0.get_all(NAME),
+            other => self.0.get_all(other),
+        };
+        all.into_iter().map(HeaderValue::as_bytes)
     }
 }
 

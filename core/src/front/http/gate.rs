@@ -96,6 +96,9 @@ impl<H: AsRef<str>> Gate<'_, H> {
     }
 
     fn is_ours(&self, authority: &[u8]) -> bool {
+        if is_usual(authority) {
+            return true;
+        }
         let Some(host) = core::str::from_utf8(authority).ok().and_then(host) else { return false };
         if let Some(address) = address(host) {
             let address = address.to_canonical();
@@ -121,6 +124,16 @@ impl<H: AsRef<str>> Gate<'_, H> {
             start.eq_ignore_ascii_case(scheme).then_some(rest)
         });
         rest.is_some_and(|authority| self.is_ours(authority))
+    }
+}
+
+/// Whether it is what nearly everybody on this machine says, at whatever port.
+fn is_usual(authority: &[u8]) -> bool {
+    let rest = authority.strip_prefix(b"127.0.0.1").or_else(|| authority.strip_prefix(b"localhost"));
+    match rest {
+        Some([]) => true,
+        Some([b':', port @ ..]) => port.iter().all(u8::is_ascii_digit),
+        Some(_) | None => false,
     }
 }
 

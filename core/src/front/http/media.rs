@@ -2,6 +2,9 @@
 
 use super::{Accepts, Header, Headers, Refusal, single};
 
+/// What nearly all clients accept (basic/transports/streamable-http, Sending Messages to the Server).
+const USUAL: &[u8] = b"application/json, text/event-stream";
+
 /// The parts of a header's value, without the blanks around them. What is quoted is not taken apart.
 struct Parts<'v> {
     rest: Option<&'v [u8]>,
@@ -96,6 +99,10 @@ impl Wanted {
 impl Accepts {
     /// Reads `Accept`. Without one everything is accepted; a weight that is none counts as 1.
     pub(super) fn read(headers: &(impl Headers + ?Sized)) -> Option<Self> {
+        let mut values = headers.all(Header::Accept.name());
+        if let (Some(USUAL), None) = (values.next(), values.next()) {
+            return Some(Self::Both);
+        }
         let (mut json, mut stream) = (Wanted::default(), Wanted::default());
         let ranges = headers.all(Header::Accept.name()).flat_map(|value| parts(value, b','));
         let mut any = false;

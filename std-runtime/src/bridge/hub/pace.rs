@@ -108,7 +108,7 @@ impl Hub {
         let idle = inner.server.lifecycle().in_flight() == 0;
         if idle && inner.rested != inner.order {
             inner.rested = inner.order;
-            inner.rest.handle_active(self.now());
+            inner.rest.handle_active(self.0.moment.get());
         }
         let next = inner.next_timeout();
         let sooner = match (next, inner.armed) {
