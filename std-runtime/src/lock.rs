@@ -114,7 +114,9 @@ impl Lock {
     /// Whether its file is still where it was, and no other in its place.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
-        let (Ok(ours), Ok(there)) = (self.file.metadata(), std::fs::metadata(&self.path)) else { return false };
+        let (Ok(ours), Ok(there)) = (self.file.metadata(), std::fs::metadata(&self.path)) else {
+            return false;
+        };
         (ours.dev(), ours.ino()) == (there.dev(), there.ino())
     }
 

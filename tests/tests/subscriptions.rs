@@ -107,6 +107,15 @@ mod subscriptions {
         }
     }
 
+    /// How often the server was asked to announce updates of the counter, and what drowse itself wants to hear of: for a
+    /// difference, once that is asked for.
+    fn asked(session: &Session<'_>) -> usize {
+        let methods = session.methods();
+        let asks =
+            |method: &&String| ["resources/subscribe", "subscriptions/listen"].contains(&method.as_str());
+        methods.iter().filter(asks).count()
+    }
+
     /// A session on each kind of server: either era, over pipes and over HTTP.
     fn everywhere(flags: &[&str], test: impl Fn(&Home, Session<'_>, Option<&HttpServer>) + Sync) {
         let cases = ERAS.into_iter().flat_map(|era| [false, true].map(|http| (era, http)));

@@ -174,6 +174,7 @@ fn requests_that_are_not_modern_are_refused_and_cost_nothing() {
     in_both_eras(|era| {
         let home = Home::new();
         let session = connect(&home, era);
+        session.wait_until_saved();
         let before = session.methods();
         let mut socket = session.socket();
         let mut code = |line: &str| {

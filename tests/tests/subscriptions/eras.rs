@@ -5,7 +5,7 @@ use std::fs;
 use drowse_tests::harness::{Home, Session, Socket, at_once};
 use serde_json::{Value, json};
 
-use super::{COUNTER, TOUCH};
+use super::{COUNTER, TOUCH, asked};
 
 const UPDATED: &str = "notifications/resources/updated";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
@@ -76,13 +76,6 @@ impl Client {
 fn plain(socket: &mut Socket, id: &str, method: &str, params: Value) {
     let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     socket.line(&request.to_string()).unwrap();
-}
-
-/// How often the server was asked to announce updates of the counter.
-fn asked(session: &Session<'_>) -> usize {
-    let methods = session.methods();
-    let asks = |method: &&String| ["resources/subscribe", "subscriptions/listen"].contains(&method.as_str());
-    methods.iter().filter(asks).count()
 }
 
 #[test]
