@@ -8,7 +8,8 @@
 //! A check is a service to who types; the server has the last word. So nothing that a schema refers to is fetched, not
 //! even a metaschema, what is malformed or unknown counts as fitting, and where no answer can be had it is
 //! [`Checked::Not`]. `format` is not looked at: 2020-12 has it as an annotation, which says what a value is meant to be and
-//! refuses none, and so are `contentEncoding` and its kind.
+//! refuses none, and so are `contentEncoding` and its kind. Two habits of servers are let pass: what is required may be
+//! missing if it has a default, and null fits what is `nullable`.
 //!
 //! What a schema says here is judged in [`values`]; where references lead is known to [`addresses`]; [`seen`] is what
 //! `unevaluatedProperties` and `unevaluatedItems` are about.
@@ -317,6 +318,15 @@ impl<'s> Here<'_, 's> {
     /// Everything that the schema says, but of what is left over; whether the other schemas for the value as a whole fit.
     fn all(&self, found: &mut Found) -> Result<bool, Stop> {
         let before = found.problems.len();
+        // OpenAPI's word for it, whatever else is said.
+        if self.value.is_null() && self.get("nullable") == Some(&Json::Bool(true)) {
+            self.check.unsure.set(true);
+            return Ok(true);
+        }
+        // Who goes by it may tell alternatives apart by it.
+        if self.get("format").is_some_and(Json::is_string) {
+            self.check.unsure.set(true);
+        }
         if let Some(reference) = self.get("$recursiveRef") {
             return Err(Stop::Elsewhere(reference.to_string()));
         }

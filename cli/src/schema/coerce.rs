@@ -76,6 +76,9 @@ impl Reading<'_> {
     fn fits(&self, schema: &Json, value: &Json, depth: usize) -> bool {
         let Json::Object(schema) = schema else { return *schema != Json::Bool(false) };
         let Some(depth) = depth.checked_sub(1).filter(|_| self.spend(1)) else { return true };
+        if value.is_null() && schema.get("nullable") == Some(&Json::Bool(true)) {
+            return true;
+        }
         let list = |keyword: &str| schema.get(keyword).and_then(Json::as_array);
         let fits = |schema: &Json| self.fits(schema, value, depth);
         schema.get("type").is_none_or(|kind| is_of(kind, value))
@@ -210,6 +213,7 @@ mod tests {
             (json!({"type": "odd"}), "1"),
             (json!({"type": ["integer", "string"]}), "1"),
             (json!({"anyOf": [{"type": "string"}, {"type": "null"}]}), "null"),
+            (json!({"type": "string", "nullable": true}), "null"),
             (json!({"enum": [1, "1"]}), "1.0"),
             (json!({"enum": ["a"]}), "1"),
             (json!({"$ref": "https://example.com/x"}), "1"),
