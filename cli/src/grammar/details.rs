@@ -218,8 +218,7 @@ Settings:
   sampling-command the shell command that asks a language model for the server
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
   proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
-  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}; off: everybody
-                       on this machine
+  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}; off: everybody on this machine
   http-host, http-origin, http-limit   as the flags of connect, for a session that is shared; at once, and clients there begin anew
 
 `default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \
