@@ -98,10 +98,10 @@ Arguments:
   {…}           the whole object
   -             the whole object, from stdin (only then stdin is read)
 
-All arguments are checked by the tool's schema: by what is known of it since the server was asked last, and by what it \
-says now where they do not fit that, or where a key:=json value could be meant as a string too. What does not fit is not \
-sent. --check asks always, --no-check checks nothing. What a schema refers to is not fetched, and one that cannot be \
-checked by is no obstacle.
+All arguments are checked by the tool's schema: by what was saved of it (from moments after the first start on), and by what \
+the server says now where they do not fit that, or where a key:=json value could be meant as a string too. What does not fit is \
+not sent, and what to type instead of a string is said. --check asks always, --no-check checks nothing. What a schema refers to \
+is not fetched, and one that cannot be checked by is no obstacle.
 
 --schema names a file with what the tool was once (`tools-get <tool> --json`). The call is refused unless the tool is \
 still: with `compatible`, such that what is passed could be passed then: nothing else is required that was not, \

@@ -294,6 +294,34 @@ impl<'s> Check<'s> {
     }
 }
 
+/// What is wrong with the only alternative whose tag the value has, or the tags where it has none of them: alternatives are
+/// often told by a member that is one word.
+fn by_tag(close: Vec<Vec<Problem>>) -> Option<Vec<Problem>> {
+    let tag = |why: &[Problem]| {
+        why.iter().find_map(|problem| match &problem.what {
+            What::Expected { value, expected } if expected.iter().all(|word| word.starts_with('"')) => {
+                Some((problem.place.clone(), value.clone(), expected.clone()))
+            }
+            _ => None,
+        })
+    };
+    let (others, mut meant): (Vec<_>, Vec<_>) = close.into_iter().partition(|why| tag(why).is_some());
+    match (meant.pop(), meant.is_empty()) {
+        (Some(only), true) => return Some(only),
+        (Some(_), false) => return None,
+        (None, _) => {}
+    }
+    let mut tags = others.iter().filter_map(|why| tag(why));
+    let (place, value, mut all) = tags.next()?;
+    for (other, _, words) in tags {
+        if other != place {
+            return None;
+        }
+        all.extend(words);
+    }
+    Some(vec![Problem { place, what: What::Expected { value, expected: all } }])
+}
+
 /// One schema at one place of the value.
 struct Here<'a, 's> {
     check: &'a Check<'s>,
@@ -470,14 +498,15 @@ impl<'s> Here<'_, 's> {
             _ => None,
         };
         let expected: BTreeSet<String> = tried.iter().filter_map(kinds).flatten().collect();
-        let mut close: Vec<Vec<Problem>> = tried.into_iter().filter(|why| kinds(why).is_none()).collect();
-        match (close.pop(), close.is_empty()) {
-            (None, _) => found.add(self.at.place, What::Expected { value: head(self.value), expected }),
-            (Some(only), true) => {
-                let room = PROBLEMS.saturating_sub(found.problems.len());
-                found.problems.extend(only.into_iter().take(room));
-            }
-            (Some(_), false) => self.wrong(found, "fits none of the alternatives".to_owned()),
+        let close: Vec<Vec<Problem>> = tried.into_iter().filter(|why| kinds(why).is_none()).collect();
+        let room = PROBLEMS.saturating_sub(found.problems.len());
+        match close.len() {
+            0 => found.add(self.at.place, What::Expected { value: head(self.value), expected }),
+            1 => found.problems.extend(close.into_iter().flatten().take(room)),
+            _ => match by_tag(close) {
+                Some(problems) => found.problems.extend(problems.into_iter().take(room)),
+                None => self.wrong(found, "fits none of the alternatives".to_owned()),
+            },
         }
     }
 
