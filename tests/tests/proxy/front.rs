@@ -75,8 +75,14 @@ fn set_changes_it_while_the_server_runs() {
     let home = Home::new();
     let session = home.connect("@s", &["--proxy", "0", "--idle-timeout", "600"], &[]);
     let warned = |limit: &str| session.run(["set", "http-limit", limit]).ok().err;
-    assert!(warned("idle=90s").contains("do not use it for 1 min 30 s; "));
-    assert!(warned("default").contains("do not use it for 30 min; "));
+    for (limit, unused) in [("idle=90s", "1 min 30 s"), ("default", "30 min")] {
+        let warned = warned(limit);
+        assert!(
+            warned.starts_with("{\"notice\"") && warned.contains("\"kind\":\"stateful-clients\""),
+            "{warned}"
+        );
+        assert!(warned.contains(&format!("do not use it for {unused}; ")), "{warned}");
+    }
     let client = Client::of(&session);
     let before = session.state().unwrap().server_pid;
     assert_eq!(asks(&client, "https://tool.example"), 403);
