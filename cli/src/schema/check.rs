@@ -8,8 +8,9 @@
 //! A check is a service to who types; the server has the last word. So nothing that a schema refers to is fetched, not
 //! even a metaschema, what is malformed or unknown counts as fitting, and where no answer can be had it is
 //! [`Checked::Not`]. `format` is not looked at: 2020-12 has it as an annotation, which says what a value is meant to be and
-//! refuses none, and so are `contentEncoding` and its kind. Two habits of servers are let pass: what is required may be
-//! missing if it has a default, and null fits what is `nullable`.
+//! refuses none, and so are `contentEncoding` and its kind. Habits of servers are let pass: what is required may be missing
+//! if it has a default, null fits what is `nullable` or null by default, and words that are listed for a number mean
+//! nothing.
 //!
 //! What a schema says here is judged in [`values`]; where references lead is known to [`addresses`]; [`seen`] is what
 //! `unevaluatedProperties` and `unevaluatedItems` are about.
@@ -29,6 +30,7 @@ use serde_json::{Map, Value as Json};
 
 use self::addresses::{Addresses, Dialect, Target};
 use self::seen::Seen;
+use super::coerce::takes_null;
 use super::problem::{Place, Problem, What, head};
 
 /// How a check came out.
@@ -346,8 +348,7 @@ impl<'s> Here<'_, 's> {
     /// Everything that the schema says, but of what is left over; whether the other schemas for the value as a whole fit.
     fn all(&self, found: &mut Found) -> Result<bool, Stop> {
         let before = found.problems.len();
-        // OpenAPI's word for it, whatever else is said.
-        if self.value.is_null() && self.get("nullable") == Some(&Json::Bool(true)) {
+        if self.value.is_null() && takes_null(self.members) {
             self.check.unsure.set(true);
             return Ok(true);
         }

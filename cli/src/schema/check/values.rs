@@ -65,8 +65,12 @@ impl<'s> Here<'_, 's> {
             for value in values {
                 is_one = is_one || self.check.same(value, self.value)?;
             }
+            // Nothing could fit both; which of them is meant is open.
+            let contradicts = kind.is_some_and(|kind| !values.iter().any(|value| is_of(kind, value)));
             if values.is_empty() {
                 found.add(self.at.place, What::NotAllowed);
+            } else if contradicts {
+                self.check.unsure.set(true);
             } else if !is_one {
                 expected.extend(values.iter().take(EXPECTED).map(head));
             }

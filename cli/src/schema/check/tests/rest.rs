@@ -152,12 +152,16 @@ fn habits_of_servers_are_let_pass() {
     for schema in [
         json!({"type": "string", "nullable": true}),
         json!({"enum": ["a"], "nullable": true}),
+        json!({"type": "string", "default": null}),
         json!({"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "object"}}, "nullable": true}),
     ] {
         assert_eq!(check(&schema, "null"), Checked::Fits, "{schema}");
         assert_eq!(wrong(&schema, &json!(1)).len(), 1, "{schema}");
     }
     assert_eq!(wrong(&json!({"type": "string", "nullable": false}), &json!(null)).len(), 1);
+    let listed = json!({"type": "integer", "enum": ["1", "2"]});
+    assert_eq!(check(&listed, "1"), Checked::Fits);
+    assert_eq!(wrong(&listed, &json!("x")), ["it is \"x\", but integer is expected"]);
     // Servers that look at formats tell these apart.
     let either =
         json!({"oneOf": [{"type": "string", "format": "uri"}, {"type": "string", "format": "email"}]});
