@@ -74,12 +74,16 @@ impl Arguments {
         }
     }
 
-    /// Whether some value is a string by its form.
-    pub(crate) fn has_texts(&self) -> bool {
-        match self {
-            Self::Whole(_) => false,
-            Self::Pairs(pairs) => pairs.iter().any(|(_, value)| matches!(value, Value::Text(_))),
-        }
+    /// The values that are strings, with their names.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = match self {
+            Self::Whole(_) => &[][..],
+            Self::Pairs(pairs) => pairs,
+        };
+        pairs.iter().filter_map(|(key, value)| match value {
+            Value::Text(text) => Some((key.as_str(), text.as_str())),
+            Value::Json(_) => None,
+        })
     }
 
     /// Turns values into strings where the schema takes those and not what was typed. Whatever it does not settle

@@ -802,7 +802,7 @@ fn timeout_help(verb: &str) -> &'static str {
     if verb == "connect" {
         "Limit of the session's requests (300 s by default; 90, 90s, 5m)"
     } else {
-        "Limit of this request (90, 90s, 5m)"
+        "Limit of this request, anew with each progress (90, 90s, 5m)"
     }
 }
 

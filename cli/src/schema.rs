@@ -7,4 +7,5 @@
 pub(crate) mod check;
 pub(crate) mod coerce;
 pub(crate) mod expected;
+pub(crate) mod meant;
 mod problem;

@@ -94,7 +94,7 @@ pub enum ShareError {
     Unshared,
     /// Hosts, origins or limits, likewise.
     #[error(
-        "names of hosts, origins and limits are for a session that is shared: share it first (--proxy [host:]port)"
+        "names of hosts, origins and limits are for a session that is shared: share it first (connect --proxy or set proxy [host:]port)"
     )]
     NoFront,
 }

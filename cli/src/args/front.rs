@@ -19,13 +19,13 @@ const UNSET: &str = "default";
 /// All that is given by flags. `--http-host ''` takes those back that were given before.
 pub(super) fn front(matches: &ArgMatches) -> Result<WantedFront, Failure> {
     let many = |flag: &str| matches.get_many::<String>(flag).into_iter().flatten();
-    let list = |flag: &str| {
-        matches
-            .contains_id(flag)
-            .then(|| many(flag).filter(|typed| !typed.is_empty()).cloned().collect::<Vec<_>>())
+    let list = |flag: &str, read: fn(&str, &str) -> Result<String, Failure>| {
+        let typed = many(flag).filter(|typed| !typed.is_empty());
+        let read = typed.map(|typed| read(&format!("--{flag}"), typed)).collect::<Result<Vec<_>, _>>();
+        matches.contains_id(flag).then_some(read).transpose()
     };
     let limits = many(LIMIT).map(|typed| limit(&format!("--{LIMIT}"), typed)).collect::<Result<_, _>>()?;
-    Ok(WantedFront { hosts: list(HOST), origins: list(ORIGIN), limits })
+    Ok(WantedFront { hosts: list(HOST, host)?, origins: list(ORIGIN, origin)?, limits })
 }
 
 /// The first of the flags that is given.
@@ -35,9 +35,9 @@ pub(super) fn given(matches: &ArgMatches) -> Option<&'static str> {
 
 /// Takes a pair of `set` that is about it. `false`: it is about something else.
 pub(super) fn set(front: &mut WantedFront, name: &str, typed: &str) -> Result<bool, Failure> {
-    let list = match name {
-        HOST => &mut front.hosts,
-        ORIGIN => &mut front.origins,
+    let (list, read): (_, fn(&str, &str) -> _) = match name {
+        HOST => (&mut front.hosts, host),
+        ORIGIN => (&mut front.origins, origin),
         LIMIT if typed == UNSET => {
             front.limits.extend(LimitName::ALL.map(|limit| (limit, None)));
             return Ok(true);
@@ -50,9 +50,35 @@ pub(super) fn set(front: &mut WantedFront, name: &str, typed: &str) -> Result<bo
     };
     let list = list.get_or_insert_default();
     if typed != UNSET && !typed.is_empty() {
-        list.push(typed.to_owned());
+        list.push(read(name, typed)?);
     }
     Ok(true)
+}
+
+/// A name or an address, as clients have it in `Host`: what is none would let nobody in, and nobody would know.
+fn host(flag: &str, typed: &str) -> Result<String, Failure> {
+    let has_port = typed.matches(':').count() == 1 || typed.contains("]:");
+    if has_port || typed.contains(|c: char| c == '/' || c == '*' || c.is_whitespace()) {
+        return Err(Failure::usage(format!(
+            "{flag} {typed}: it takes the name of a host alone, as box.local, without scheme, port or path"
+        )));
+    }
+    Ok(typed.to_owned())
+}
+
+/// What browsers send in `Origin`, letter by letter.
+fn origin(flag: &str, typed: &str) -> Result<String, Failure> {
+    let is_one = typed.split_once("://").is_some_and(|(scheme, host)| {
+        !scheme.is_empty()
+            && !host.is_empty()
+            && !host.contains(|c: char| "/?#@*".contains(c) || c.is_whitespace())
+    });
+    if is_one || typed == "null" {
+        return Ok(typed.to_owned());
+    }
+    Err(Failure::usage(format!(
+        "{flag} {typed}: an origin is scheme://host or scheme://host:port, as https://tool.example"
+    )))
 }
 
 /// `NAME=VALUE`. Without a value: as usual.
@@ -121,6 +147,38 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn origins_and_hosts_that_nobody_could_come_by() {
+        for bad in [
+            "tool.example",
+            "https://",
+            "://x",
+            "https://x/",
+            "https://x/mcp",
+            "*",
+            "https://*.x",
+            "https://a b",
+        ] {
+            let message = origin("--http-origin", bad).unwrap_err().message.clone();
+            assert!(message.contains("as https://tool.example"), "{bad}: {message}");
+        }
+        for good in ["https://tool.example", "http://localhost:3000", "app://x", "http://[::1]:8080", "null"]
+        {
+            assert_eq!(origin("x", good).unwrap(), good);
+        }
+        for bad in ["https://box.local", "box.local:8080", "box/", "*.box", "[::1]:80", "a b"] {
+            let message = host("--http-host", bad).unwrap_err().message.clone();
+            assert!(message.contains("as box.local"), "{bad}: {message}");
+        }
+        for good in ["box.local", "box", "10.0.0.1", "fe80::1", "[::1]"] {
+            assert_eq!(host("x", good).unwrap(), good);
+        }
+        let mut front = WantedFront::default();
+        assert!(set(&mut front, ORIGIN, "tool.example").is_err() && set(&mut front, HOST, "a:1").is_err());
+        assert!(set(&mut front, ORIGIN, "").unwrap() && set(&mut front, HOST, "default").unwrap());
+        assert_eq!((front.origins, front.hosts), (Some(Vec::new()), Some(Vec::new())));
     }
 
     #[test]

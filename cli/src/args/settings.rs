@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use drowse_runtime::caller::{Change, WantedShare};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{Setting, Settings};
+use drowse_runtime::suggest::nearest;
 
 use super::{front, share};
 use crate::error::Failure;
@@ -45,7 +46,8 @@ pub(super) fn changes(
             }
             _ => {}
         }
-        let setting = named(pair.first().copied().unwrap_or_default(), |_| true)?;
+        let word = pair.first().copied().unwrap_or_default();
+        let setting = named(word, |_| true).map_err(|failure| of_sharing(word, failure))?;
         let Some(typed) = pair.get(1) else {
             return Err(Failure::usage(format!("{} needs a value: {}", setting.name(), setting.want()))
                 .with_hint(format!(
@@ -144,6 +146,19 @@ fn named(word: &str, among: impl Fn(&Setting) -> bool) -> Result<Setting, Failur
             None => failure.with_hint(format!("one of {}", names(among))),
         }
     })
+}
+
+/// The same where there may also be what sharing a session has for settings.
+fn of_sharing(word: &str, failure: Failure) -> Failure {
+    let own = [share::TOKEN].into_iter().chain(front::NAMES);
+    let all = Setting::ALL.into_iter().map(Setting::name).chain(own.clone());
+    match nearest(word, all) {
+        Some(meant) => failure.with_hint(format!("Did you mean: {meant}")),
+        None => {
+            let own: Vec<_> = own.collect();
+            failure.with_hint(format!("one of {}, {}", names(|_| true), own.join(", ")))
+        }
+    }
 }
 
 /// A setting that all sessions can have a default of.

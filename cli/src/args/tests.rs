@@ -280,7 +280,11 @@ fn what_cannot_be_said_of_a_server() {
         ("connect x.example --http-limit idle=1".to_owned(), "--http-limit is about sharing the session"),
         ("connect x.example --proxy http://p:1 --http-host h".to_owned(), "give --proxy [host:]port, too"),
         ("connect x.example --http-origin=".to_owned(), "give --proxy [host:]port, too"),
-        ("connect x.example --proxy off --http-origin o".to_owned(), "leave out --proxy off"),
+        ("connect x.example --proxy off --http-origin https://o".to_owned(), "leave out --proxy off"),
+        (
+            "connect x.example --proxy 1 --http-origin o".to_owned(),
+            "--http-origin o: an origin is scheme://host",
+        ),
         (
             "connect x.example --proxy 1 --http-limit idle".to_owned(),
             "--http-limit idle: it takes NAME=VALUE",
@@ -591,6 +595,11 @@ fn settings_that_are_none_say_what_to_do() {
         assert!(failure.message.contains(part), "{text}: {}", failure.message);
     }
     assert_eq!(refused("set @s idle-time 5").hint.as_deref(), Some("Did you mean: idle-timeout"));
+    assert_eq!(refused("set @s http-limt idle=5").hint.as_deref(), Some("Did you mean: http-limit"));
+    assert!(
+        refused("set @s nothing 5").hint.as_ref().unwrap().ends_with("http-host, http-origin, http-limit")
+    );
+    assert!(!refused("config get nothing").hint.as_ref().unwrap().contains("http-"));
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::args::Completion;
 use crate::error::Failure;
 use crate::result::{self, Verdict};
 
+/// There is no such method (JSON-RPC 2.0, Error object).
+const METHOD_NOT_FOUND: i64 = -32601;
+
 /// The result of `completion/complete`.
 #[derive(Debug, Deserialize)]
 struct Answer {
@@ -32,8 +35,14 @@ pub(super) fn complete(
     asked: &Completion,
 ) -> Result<Status, Failure> {
     let params = params(asked);
-    let answer =
-        operations::with(context, session, |operations| operations.call("completion/complete", &params))?;
+    let answer = operations::with(context, session, |operations| {
+        operations.call("completion/complete", &params).map_err(|mut failure| {
+            if failure.rpc.as_ref().is_some_and(|rpc| rpc.code == METHOD_NOT_FOUND) {
+                failure.message = format!("{} completes nothing: {}", context.who(session), failure.message);
+            }
+            failure
+        })
+    })?;
     result::check_complete(&result::read::<Verdict<'_>>(answer.as_bytes())?)?;
     if context.output.json {
         context.output.document(&answer)?;

@@ -14,6 +14,7 @@ use drowse_runtime::config::{ConfigFile, Entry};
 use drowse_runtime::home::SessionName;
 use drowse_runtime::record::{SessionRecord, Settings, Target as Recorded};
 use drowse_runtime::remote::{self, Header};
+use drowse_runtime::serve::limits::in_force;
 use serde_json::{Map, Value};
 
 use super::{Context, Status, bulk};
@@ -298,11 +299,12 @@ pub(super) fn warn_of_sharing(context: &Context, listed: &Listed) {
         ),
     }
     if settings.idle_timeout_secs.is_some_and(|secs| secs > 0) {
+        let unused = duration(in_force(&share.limits).0.idle);
         context.output.warning(
             "stateful-clients",
             format_args!(
                 "clients that keep a session open (the protocol up to 2025-11-25) keep {name} awake, until they end it \
-                 or do not use it for 30 min; those of 2026-07-28 let it sleep, and wake it by their next request"
+                 or do not use it for {unused}; those of 2026-07-28 let it sleep, and wake it by their next request"
             ),
         );
     }

@@ -59,7 +59,21 @@ pub(super) fn set(
         .map(|setting| setting.name())
         .collect();
     let defaults = done.defaults.settings();
+    let warn = || {
+        match &shared {
+            Some((_, Heard::No)) => context.output.warning(
+                "not-shared",
+                format_args!("the bridge of {session} does not take that\n  ↳ drowse restart {session}"),
+            ),
+            Some((record, _)) if record.share.is_some() => warn_of_sharing(context, &listed),
+            _ => {}
+        }
+        if done.heard == Heard::No {
+            context.output.warning("config", format_args!("the bridge of {session} does not take settings"));
+        }
+    };
     if context.output.json {
+        warn();
         let mut document = document(session, &done.record, defaults, &named, false);
         document
             .insert("changed".into(), done.changed.iter().map(|one| one.name()).collect::<Vec<_>>().into());
@@ -72,17 +86,9 @@ pub(super) fn set(
     if !named.is_empty() {
         context.output.layout(&table(&done.record, defaults, &named, false))?;
     }
-    if let Some((record, heard)) = &shared {
+    if shared.is_some() {
         let line = shared_line(&listed).unwrap_or_else(|| format!("{session} is not shared"));
         context.output.layout(&format!("{line}\n"))?;
-        if *heard == Heard::No {
-            context.output.warning(
-                "not-shared",
-                format_args!("the bridge of {session} does not take that\n  ↳ drowse restart {session}"),
-            );
-        } else if record.share.is_some() {
-            warn_of_sharing(context, &listed);
-        }
     }
     if shared.is_none()
         && named.contains(&Setting::Proxy)
@@ -91,9 +97,7 @@ pub(super) fn set(
         // The other thing of that name.
         context.output.notice(format_args!("still {line}\n  ↳ no more: drowse {session} set proxy off"));
     }
-    if done.heard == Heard::No {
-        context.output.warning("config", format_args!("the bridge of {session} does not take settings"));
-    }
+    warn();
     if !later.is_empty() {
         let (what, verb) = (later.join(", "), if later.len() == 1 { "takes" } else { "take" });
         context

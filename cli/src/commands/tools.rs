@@ -20,6 +20,7 @@ use crate::render::tools;
 use crate::result::{self, ToolResult, Verdict};
 use crate::schema::check::{Checked, check};
 use crate::schema::expected::{Expected, What};
+use crate::schema::meant;
 
 /// `tools-list`.
 pub(super) fn list(context: &Context, session: &SessionName, full: bool) -> Result<Status, Failure> {
@@ -156,13 +157,14 @@ fn fits(
         }
         Some(Checked::Wrong(problems)) => {
             let message = format!("the arguments do not fit the tool: {}", problems.join("; "));
-            let mut help = context.line(session, &format!("tools-call {tool} --help"));
-            if arguments.has_texts() && problems.iter().any(|problem| problem.contains(" is \"")) {
-                help.push_str("\nkey=… is always a string: key:=… for numbers, booleans and the like");
+            let mut hint = context.line(session, &format!("tools-call {tool} --help"));
+            let meant = schema.map(|schema| meant::by(arguments, schema)).unwrap_or_default();
+            if !meant.is_empty() {
+                hint = format!("key=… is always a string; write: {}\n{hint}", meant.join(" "));
             }
             Err(Failure::new(Exit::Usage, "invalid-arguments", message)
                 .with_ran(Ran::No)
-                .with_hint(format!("{help}\n--no-check sends them all the same")))
+                .with_hint(format!("{hint}\n--no-check sends them all the same")))
         }
     }
 }

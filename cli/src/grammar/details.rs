@@ -98,10 +98,10 @@ Arguments:
   {…}           the whole object
   -             the whole object, from stdin (only then stdin is read)
 
-All arguments are checked by the tool's schema: by what is known of it since the server was asked last, and by what it \
-says now where they do not fit that, or where a key:=json value could be meant as a string too. What does not fit is not \
-sent. --check asks always, --no-check checks nothing. What a schema refers to is not fetched, and one that cannot be \
-checked by is no obstacle.
+All arguments are checked by the tool's schema: by what was saved of it (from moments after the first start on), and by what \
+the server says now where they do not fit that, or where a key:=json value could be meant as a string too. What does not fit is \
+not sent, and what to type instead of a string is said. --check asks always, --no-check checks nothing. What a schema refers to \
+is not fetched, and one that cannot be checked by is no obstacle.
 
 --schema names a file with what the tool was once (`tools-get <tool> --json`). The call is refused unless the tool is \
 still: with `compatible`, such that what is passed could be passed then: nothing else is required that was not, \
@@ -218,8 +218,7 @@ Settings:
   sampling-command the shell command that asks a language model for the server
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
   proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
-  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}; off: everybody
-                       on this machine
+  proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}; off: everybody on this machine
   http-host, http-origin, http-limit   as the flags of connect, for a session that is shared; at once, and clients there begin anew
 
 `default` as the value takes a setting back: then the session's entry, your own default (drowse config) or the built-in \

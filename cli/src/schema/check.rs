@@ -8,7 +8,9 @@
 //! A check is a service to who types; the server has the last word. So nothing that a schema refers to is fetched, not
 //! even a metaschema, what is malformed or unknown counts as fitting, and where no answer can be had it is
 //! [`Checked::Not`]. `format` is not looked at: 2020-12 has it as an annotation, which says what a value is meant to be and
-//! refuses none, and so are `contentEncoding` and its kind.
+//! refuses none, and so are `contentEncoding` and its kind. Habits of servers are let pass: what is required may be missing
+//! if it has a default, null fits what is `nullable` or null by default, and words that are listed for a number mean
+//! nothing.
 //!
 //! What a schema says here is judged in [`values`]; where references lead is known to [`addresses`]; [`seen`] is what
 //! `unevaluatedProperties` and `unevaluatedItems` are about.
@@ -28,6 +30,7 @@ use serde_json::{Map, Value as Json};
 
 use self::addresses::{Addresses, Dialect, Target};
 use self::seen::Seen;
+use super::coerce::takes_null;
 use super::problem::{Place, Problem, What, head};
 
 /// How a check came out.
@@ -293,6 +296,34 @@ impl<'s> Check<'s> {
     }
 }
 
+/// What is wrong with the only alternative whose tag the value has, or the tags where it has none of them: alternatives are
+/// often told by a member that is one word.
+fn by_tag(close: Vec<Vec<Problem>>) -> Option<Vec<Problem>> {
+    let tag = |why: &[Problem]| {
+        why.iter().find_map(|problem| match &problem.what {
+            What::Expected { value, expected } if expected.iter().all(|word| word.starts_with('"')) => {
+                Some((problem.place.clone(), value.clone(), expected.clone()))
+            }
+            _ => None,
+        })
+    };
+    let (others, mut meant): (Vec<_>, Vec<_>) = close.into_iter().partition(|why| tag(why).is_some());
+    match (meant.pop(), meant.is_empty()) {
+        (Some(only), true) => return Some(only),
+        (Some(_), false) => return None,
+        (None, _) => {}
+    }
+    let mut tags = others.iter().filter_map(|why| tag(why));
+    let (place, value, mut all) = tags.next()?;
+    for (other, _, words) in tags {
+        if other != place {
+            return None;
+        }
+        all.extend(words);
+    }
+    Some(vec![Problem { place, what: What::Expected { value, expected: all } }])
+}
+
 /// One schema at one place of the value.
 struct Here<'a, 's> {
     check: &'a Check<'s>,
@@ -317,6 +348,14 @@ impl<'s> Here<'_, 's> {
     /// Everything that the schema says, but of what is left over; whether the other schemas for the value as a whole fit.
     fn all(&self, found: &mut Found) -> Result<bool, Stop> {
         let before = found.problems.len();
+        if self.value.is_null() && takes_null(self.members) {
+            self.check.unsure.set(true);
+            return Ok(true);
+        }
+        // Who goes by it may tell alternatives apart by it.
+        if self.get("format").is_some_and(Json::is_string) {
+            self.check.unsure.set(true);
+        }
         if let Some(reference) = self.get("$recursiveRef") {
             return Err(Stop::Elsewhere(reference.to_string()));
         }
@@ -460,14 +499,15 @@ impl<'s> Here<'_, 's> {
             _ => None,
         };
         let expected: BTreeSet<String> = tried.iter().filter_map(kinds).flatten().collect();
-        let mut close: Vec<Vec<Problem>> = tried.into_iter().filter(|why| kinds(why).is_none()).collect();
-        match (close.pop(), close.is_empty()) {
-            (None, _) => found.add(self.at.place, What::Expected { value: head(self.value), expected }),
-            (Some(only), true) => {
-                let room = PROBLEMS.saturating_sub(found.problems.len());
-                found.problems.extend(only.into_iter().take(room));
-            }
-            (Some(_), false) => self.wrong(found, "fits none of the alternatives".to_owned()),
+        let close: Vec<Vec<Problem>> = tried.into_iter().filter(|why| kinds(why).is_none()).collect();
+        let room = PROBLEMS.saturating_sub(found.problems.len());
+        match close.len() {
+            0 => found.add(self.at.place, What::Expected { value: head(self.value), expected }),
+            1 => found.problems.extend(close.into_iter().flatten().take(room)),
+            _ => match by_tag(close) {
+                Some(problems) => found.problems.extend(problems.into_iter().take(room)),
+                None => self.wrong(found, "fits none of the alternatives".to_owned()),
+            },
         }
     }
 

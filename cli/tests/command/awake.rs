@@ -52,6 +52,9 @@ fn server(message: &Value) -> Answer {
             .replace('\n', ""),
         ),
         ("prompts/get", _) => Answer::Error(json!({"code": -32602, "message": "unknown prompt"})),
+        ("completion/complete", _) if message["params"]["ref"]["name"] == "none" => {
+            Answer::Error(json!({"code": -32601, "message": "Method not found"}))
+        }
         ("completion/complete", _) => {
             result(r#"{"completion":{"values":["py","pyi"],"total":5,"hasMore":true}, "x":1.0}"#)
         }
@@ -265,6 +268,18 @@ fn prompts_are_filled_in_and_saved() {
 }
 
 #[test]
+fn where_there_are_no_tasks_it_is_said_what_there_is() {
+    let (home, bridge) = awake();
+    for flag in ["--task", "--detach"] {
+        let run = home.run(&format!("@s tools-call get-item id=1 {flag}"));
+        assert_eq!(run.code, 1, "{}", run.err);
+        assert!(run.err.contains("@s has no tasks") && run.err.contains("↳ without --task"), "{}", run.err);
+    }
+    assert!(!home.run("@s tasks-list").err.contains("--task"));
+    assert!(!bridge.methods().contains(&"tools/call".to_owned()));
+}
+
+#[test]
 fn completion_is_asked_for_and_shown() {
     let (home, bridge) = awake();
     let run = home.run("@s complete prompt review language py --with style=short");
@@ -281,6 +296,8 @@ fn completion_is_asked_for_and_shown() {
     );
     let asked = &bridge.messages()[1]["params"];
     assert_eq!((&asked["ref"]["uri"], &asked["argument"]["value"]), (&json!("a://{b}"), &json!("")));
+    let run = home.run("@s complete prompt none x");
+    assert!(run.code == 2 && run.err.contains("@s completes nothing: Method not found"), "{}", run.err);
     for (line, says) in [
         ("@s complete tool x y", "tool"),
         ("@s complete prompt x", "<argument>"),

@@ -125,8 +125,9 @@ fn what_is_known_of_a_tool_is_enough_to_check_by() {
         assert_eq!((run.code, &run.failure()["kind"]), (1, &json!("invalid-arguments")), "{words:?}");
     }
     assert_eq!(bridge.methods()[4..], ["tools/list"; 4], "nothing was sent, and it was asked before");
-    let typed = run(&["item=x", "count=2"]);
-    assert!(typed.err.contains("↳ key=… is always a string: key:=…"), "{}", typed.err);
+    let typed = run(&["item=x", "count=2", "tags=a"]);
+    let hint = "↳ key=… is always a string; write: count:=2 'tags:=[\"a\"]'\n  ↳ drowse @s tools-call order --help\n";
+    assert!(typed.err.contains(hint), "{}", typed.err);
     assert!(!run(&["count:=2"]).err.contains("always a string"));
     assert_eq!(run(&["count=two", "--no-check"]).code, 0);
     assert_eq!(bridge.arguments(), r#"{"count":"two"}"#);

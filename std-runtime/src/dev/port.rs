@@ -23,7 +23,11 @@ const EVERY: Duration = Duration::from_millis(25);
 /// What is wrong with it, for people.
 pub(super) fn check(url: &str) -> Result<(), String> {
     let wrong = |what: &str| format!("--backend-url {url}: {what}");
-    let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
+    let parsed = Url::parse(url).map_err(|error| {
+        wrong(&format!(
+            "it takes the URL at which the command serves, as http://127.0.0.1:3000/mcp ({error})"
+        ))
+    })?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(wrong("it has to be http:// or https://"));
     }
@@ -145,6 +149,7 @@ mod tests {
         for wrong in ["", "x", "ftp://127.0.0.1/", "http://no-such-host.invalid/"] {
             assert!(check(wrong).unwrap_err().contains("--backend-url"), "{wrong}");
         }
+        assert!(check("x").unwrap_err().contains("as http://127.0.0.1:3000/mcp"));
         check("http://127.0.0.1:3000/mcp").unwrap();
     }
 }

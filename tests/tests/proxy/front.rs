@@ -73,7 +73,16 @@ fn what_is_given_with_the_address_holds_there_and_stays() {
 #[test]
 fn set_changes_it_while_the_server_runs() {
     let home = Home::new();
-    let session = home.connect("@s", &["--proxy", "0"], &[]);
+    let session = home.connect("@s", &["--proxy", "0", "--idle-timeout", "600"], &[]);
+    let warned = |limit: &str| session.run(["set", "http-limit", limit]).ok().err;
+    for (limit, unused) in [("idle=90s", "1 min 30 s"), ("default", "30 min")] {
+        let warned = warned(limit);
+        assert!(
+            warned.starts_with("{\"notice\"") && warned.contains("\"kind\":\"stateful-clients\""),
+            "{warned}"
+        );
+        assert!(warned.contains(&format!("do not use it for {unused}; ")), "{warned}");
+    }
     let client = Client::of(&session);
     let before = session.state().unwrap().server_pid;
     assert_eq!(asks(&client, "https://tool.example"), 403);

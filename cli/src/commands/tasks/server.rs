@@ -86,16 +86,16 @@ impl Server {
         tool: &str,
         params: &str,
     ) -> Result<String, Failure> {
-        self.must_have_tasks()?;
+        self.must_have_tasks().map_err(plainly)?;
         // Whether a task comes of it is the server's own decision.
         if self.is_modern {
             return Ok(params.to_owned());
         }
         if !self.capabilities["tasks"]["requests"]["tools"]["call"].is_object() {
-            return Err(unsupported(format!("{} runs no tool as a task", self.who)));
+            return Err(plainly(unsupported(format!("{} runs no tool as a task", self.who))));
         }
         if support(operations, tool)? == Support::Forbidden {
-            return Err(unsupported(format!("the tool `{tool}` does not run as a task")));
+            return Err(plainly(unsupported(format!("the tool `{tool}` does not run as a task"))));
         }
         let open = params.trim_end().strip_suffix('}').unwrap_or(params);
         Ok(format!("{open},\"task\":{{}}}}"))
@@ -125,6 +125,11 @@ pub(super) fn support(operations: &mut Operations<'_>, tool: &str) -> Result<Sup
         Some("optional") => Support::Optional,
         _ => Support::Forbidden,
     })
+}
+
+/// Says what can be had instead of a task.
+fn plainly(failure: Failure) -> Failure {
+    failure.with_hint("without --task and --detach it is a call like any other")
 }
 
 fn unsupported(message: String) -> Failure {

@@ -139,6 +139,22 @@ fn the_alternative_that_was_meant() {
         {"type": "object", "properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}, "required": ["n"]},
     ]});
     assert_eq!(wrong(&schema, &json!({"kind": "a", "n": "x"})), ["`n` is \"x\", but integer is expected"]);
+    let tagged = |tag: &str, more: Json| json!({"properties": {"kind": {"const": tag}, "n": more}, "required": ["kind"]});
+    let pets = json!({"properties": {"pet": {"oneOf": [
+        tagged("cat", json!({"type": "integer"})), tagged("dog", json!({"type": "boolean"})), {"type": "null"},
+    ]}}});
+    for (pet, problem) in [
+        (json!({"kind": "cat", "n": "x"}), "`pet.n` is \"x\", but integer is expected"),
+        (json!({"kind": "dog", "n": 1}), "`pet.n` is 1, but boolean is expected"),
+        (json!({"kind": "cow"}), "`pet.kind` is \"cow\", but \"cat\" or \"dog\" is expected"),
+        (json!({"kind": 7, "n": 1}), "`pet.kind` is 7, but \"cat\" or \"dog\" is expected"),
+        (json!({}), "`pet` fits none of the alternatives"),
+    ] {
+        assert_eq!(wrong(&pets, &json!({"pet": pet})), [problem], "{pet}");
+    }
+    let other =
+        json!({"oneOf": [{"properties": {"a": {"const": "x"}}}, {"properties": {"b": {"const": "y"}}}]});
+    assert_eq!(wrong(&other, &json!({"a": "", "b": ""})), ["it fits none of the alternatives"]);
     let both = json!({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
     assert_eq!(wrong(&both, &json!({})), ["it fits none of the alternatives"]);
 }

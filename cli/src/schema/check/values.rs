@@ -65,8 +65,12 @@ impl<'s> Here<'_, 's> {
             for value in values {
                 is_one = is_one || self.check.same(value, self.value)?;
             }
+            // Nothing could fit both; which of them is meant is open.
+            let contradicts = kind.is_some_and(|kind| !values.iter().any(|value| is_of(kind, value)));
             if values.is_empty() {
                 found.add(self.at.place, What::NotAllowed);
+            } else if contradicts {
+                self.check.unsure.set(true);
             } else if !is_one {
                 expected.extend(values.iter().take(EXPECTED).map(head));
             }
@@ -241,8 +245,18 @@ impl<'s> Here<'_, 's> {
         found: &mut Found,
     ) -> Done {
         self.check.spend(names.map_or(0, Vec::len))?;
+        let properties = self.map("properties");
         for name in names.into_iter().flatten().filter_map(Json::as_str) {
-            if !object.contains_key(name) {
+            if object.contains_key(name) {
+                continue;
+            }
+            // Some write down what there is once defaults are filled in: who has one fills it in.
+            if properties
+                .and_then(|all| all.get(name))
+                .is_some_and(|property| property.get("default").is_some())
+            {
+                self.check.unsure.set(true);
+            } else {
                 found.add(&Place::Member(self.at.place, name), What::Missing);
             }
         }

@@ -141,6 +141,36 @@ fn what_was_not_looked_at_may_have_seen_anything() {
 }
 
 #[test]
+fn habits_of_servers_are_let_pass() {
+    let with = json!({"properties": {"a": {"default": 1}, "b": {}}, "required": ["a", "b"]});
+    assert_eq!(wrong(&with, &json!({})), ["`b` is missing"]);
+    assert_eq!(check(&with, r#"{"b":1}"#), Checked::Fits);
+    assert_eq!(
+        check(&json!({"not": {"properties": {"a": {"default": 1}}, "required": ["a"]}}), "{}"),
+        Checked::Fits
+    );
+    for schema in [
+        json!({"type": "string", "nullable": true}),
+        json!({"enum": ["a"], "nullable": true}),
+        json!({"type": "string", "default": null}),
+        json!({"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "object"}}, "nullable": true}),
+    ] {
+        assert_eq!(check(&schema, "null"), Checked::Fits, "{schema}");
+        assert_eq!(wrong(&schema, &json!(1)).len(), 1, "{schema}");
+    }
+    assert_eq!(wrong(&json!({"type": "string", "nullable": false}), &json!(null)).len(), 1);
+    let listed = json!({"type": "integer", "enum": ["1", "2"]});
+    assert_eq!(check(&listed, "1"), Checked::Fits);
+    assert_eq!(wrong(&listed, &json!("x")), ["it is \"x\", but integer is expected"]);
+    // Servers that look at formats tell these apart.
+    let either =
+        json!({"oneOf": [{"type": "string", "format": "uri"}, {"type": "string", "format": "email"}]});
+    assert_eq!(check(&either, r#""a@example.com""#), Checked::Fits);
+    assert_eq!(wrong(&either, &json!(1)), ["it is 1, but string is expected"]);
+    assert_eq!(check(&json!({"type": "string", "not": {"format": "email"}}), r#""x""#), Checked::Fits);
+}
+
+#[test]
 fn formats_are_annotations() {
     for format in ["date", "email", "uri", "ipv4", "uuid", "regex", "strange"] {
         assert_eq!(check(&json!({"format": format}), r#""...""#), Checked::Fits, "{format}");
