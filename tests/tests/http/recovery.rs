@@ -74,7 +74,8 @@ fn a_server_that_keeps_no_session_fails_the_call() {
         let flags = ["--session-requests", "1", "--unknown-session", status];
         let server = HttpServer::start(&[UNHEARD, &flags].concat());
         let home = Home::new();
-        let session = home.connect_http("@s", &[], &server);
+        // So that drowse itself has asked for nothing by then.
+        let session = home.connect_http("@s", &["--lazy"], &server);
         let failed = session.call("tag", &["tag=a"]).fails(2);
         check(&failed, "expired", "no");
         assert_eq!((server.executions("a"), sessions(&server).len()), (0, 2), "tried once more");
