@@ -501,7 +501,11 @@ impl Hub {
         let Ok(sets_level) = inner.sets_level(connection, frame, &parts, operation.method) else {
             return Flow::Next;
         };
-        match inner.server.submit(now, operation) {
+        let submitted = match inner.has_room_for(connection) {
+            true => inner.server.submit(now, operation),
+            false => Err(Refusal::Full),
+        };
+        match submitted {
             Ok(key) => {
                 if inner.server.is_stopping() {
                     fault::point("D2");
@@ -565,6 +569,14 @@ impl Hub {
 impl Inner {
     fn is_quiet(&self) -> bool {
         self.server.lifecycle().in_flight() == 0
+    }
+
+    /// Whether a connection may have one more request under way.
+    fn has_room_for(&self, connection: u64) -> bool {
+        self.server.has_room_for(|| {
+            let payloads = self.payloads.iter().flatten();
+            payloads.filter(|payload| payload.last == connection).count()
+        })
     }
 
     /// Before an answer of a fresh server: that what the one before kept is gone.
