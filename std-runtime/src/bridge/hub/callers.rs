@@ -163,7 +163,7 @@ impl Hub {
                     }
                 }
                 Pause::Full(line) => {
-                    if !self.wait_for_room(id, Heard::Long(line), &mut intake, reader).await {
+                    if !self.wait_for_room(id, line, &mut intake, reader).await {
                         return;
                     }
                 }
@@ -201,31 +201,6 @@ impl Hub {
             self.end_burst();
         }
         pause
-    }
-
-    /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
-    /// then `false`.
-    async fn wait_for_room(
-        &self,
-        id: u64,
-        line: Heard<'_>,
-        intake: &mut Intake,
-        reader: &mut (impl AsyncRead + Unpin),
-    ) -> bool {
-        loop {
-            tokio::select! {
-                () = self.0.room.notified() => match self.client_frame(id, &line) {
-                    Flow::Next | Flow::Greeted => return true,
-                    Flow::Close => return false,
-                    Flow::Wait => {}
-                },
-                more = intake.read(reader), if intake.decoder.pending() < CLIENT_BACKLOG => {
-                    if !matches!(more, Ok(true)) {
-                        return false;
-                    }
-                }
-            }
-        }
     }
 
     fn client_backlog(&self, id: u64) -> usize {
@@ -292,7 +267,7 @@ impl Hub {
         self.0.inner.borrow().connections.get(&id).is_some_and(|connection| connection.mouth.is_broken())
     }
 
-    fn client_frame(&self, id: u64, frame: &Heard<'_>) -> Flow {
+    pub(super) fn client_frame(&self, id: u64, frame: &Heard<'_>) -> Flow {
         self.with(|hub, inner, now| {
             let line = match frame {
                 Heard::Line(line) => Line::from(*line),
