@@ -546,11 +546,15 @@ impl Inner {
         self.server.lifecycle().in_flight() == 0
     }
 
-    /// Whether a connection may have one more request under way.
+    /// Whether a connection may have one more request under way. Of those that come by direct calls some are of one request
+    /// each: what is of one principal counts together.
     fn has_room_for(&self, connection: u64) -> bool {
         self.server.has_room_for(|| {
-            let payloads = self.payloads.iter().flatten();
-            payloads.filter(|payload| payload.last == connection).count()
+            let guest = self.connections.get(&connection).filter(|one| matches!(one.mouth, Mouth::Sink(_)));
+            let principal = guest.map(|guest| guest.principal);
+            let theirs =
+                |payload: &&Box<Payload>| payload.last == connection || principal == Some(payload.principal);
+            self.payloads.iter().flatten().filter(theirs).count()
         })
     }
 
