@@ -553,8 +553,8 @@ impl Inner {
             let guest = self.connections.get(&connection).filter(|one| matches!(one.mouth, Mouth::Sink(_)));
             let principal = guest.map(|guest| guest.principal);
             let theirs =
-                |payload: &&Box<Payload>| payload.last == connection || principal == Some(payload.principal);
-            self.payloads.iter().flatten().filter(theirs).count()
+                |payload: &Payload| payload.last == connection || principal == Some(payload.principal);
+            self.payloads.iter().flatten().filter(|payload| theirs(payload)).count()
         })
     }
 
