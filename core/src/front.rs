@@ -24,6 +24,7 @@ pub mod asking;
 pub mod http;
 mod legacy;
 mod modern;
+pub mod place;
 pub mod round;
 pub mod visits;
 

@@ -295,6 +295,12 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Link<S> {
         self.slots.used()
     }
 
+    /// How many more may be under way.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.slots.count().saturating_sub(self.slots.used())
+    }
+
     /// Whether requests wait that were never sent.
     #[must_use]
     pub const fn has_queued(&self) -> bool {

@@ -55,6 +55,9 @@ mod gathering_tests;
 /// How long the older of two streams of announcements is read on, where each has a connection of its own.
 const OVERLAP: Duration = Duration::from_millis(500);
 
+/// How many requests somebody may have under way for each that there is still room for.
+const SHARE: usize = 4;
+
 /// How a server is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -301,6 +304,16 @@ where
         self.now = now;
         self.lifecycle.begin(now);
         Ok(key)
+    }
+
+    /// Whether somebody may have one more request under way, who has as many as `theirs` says. Nobody gets more than four
+    /// times as many as there is still room for, so that whoever else comes finds some, however much one client asks for
+    /// at once. `theirs` is called only where it matters.
+    #[must_use]
+    pub fn has_room_for(&self, theirs: impl FnOnce() -> usize) -> bool {
+        let share = self.link.room().saturating_mul(SHARE);
+        // Nobody has more than all.
+        share > self.link.used() || share > theirs()
     }
 
     /// The caller does not want the answer any more. The key comes back as a failure.

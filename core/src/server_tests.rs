@@ -515,6 +515,23 @@ fn more_requests_than_slots_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn nobody_takes_all_the_room_there_is() {
+    let mut world = holding(idle(600), Era::Legacy);
+    // Nobody has more than all: while that is little, nobody counts.
+    for _ in 0..6 {
+        assert!(world.server.has_room_for(|| panic!("it does not matter")));
+        world.call("tools/call");
+    }
+    assert!(world.server.has_room_for(|| 6));
+    world.call("tools/call");
+    // One is left: for who has less than four.
+    assert!([0, 3].iter().all(|theirs| world.server.has_room_for(|| *theirs)));
+    assert!([4, 7].iter().all(|theirs| !world.server.has_room_for(|| *theirs)));
+    world.call("tools/call");
+    assert!(!world.server.has_room_for(|| 0));
+}
+
+#[test]
 fn an_unavailable_server_refuses_and_changes_nothing() {
     let mut world = live(idle(600), Era::Legacy);
     world.act(Server::close);

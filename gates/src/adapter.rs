@@ -4,6 +4,7 @@ use drowse_core::crash::CrashLog;
 use drowse_core::envelope;
 use drowse_core::era::{Era, Pin};
 use drowse_core::framing::{Frame, LineDecoder};
+use drowse_core::front::place::Place;
 use drowse_core::front::{self, Front, Inbound};
 use drowse_core::http::exchange::Carried;
 use drowse_core::lifecycle::{Exit, Lost};
@@ -211,6 +212,7 @@ impl Adapter {
 
     /// A line of the caller.
     fn request(&mut self, now: Instant, line: &[u8]) {
+        board::checksum(u64::from(Place::of(line) == Place::Behind));
         let inbound = self.front.handle_frame(line, ALLOWANCE);
         board::checksum(self.front.read_count() + u64::from(self.front.is_open()));
         match inbound {

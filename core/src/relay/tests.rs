@@ -537,10 +537,6 @@ fn apply(world: &mut World, op: Op) {
     }
 }
 
-fn both(one: Lists, other: Lists) -> Lists {
-    List::ALL.into_iter().filter(|list| other.has(*list)).fold(one, Lists::with)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

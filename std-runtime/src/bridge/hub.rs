@@ -27,6 +27,7 @@ mod snapshot;
 mod streams;
 mod sync;
 mod tasks;
+mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};

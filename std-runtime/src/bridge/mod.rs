@@ -71,8 +71,8 @@ pub(crate) fn local_client(url: &str) -> Result<Rc<dyn Client>, String> {
     Ok(Rc::new(client))
 }
 
-/// How many requests may be under way at once; more wait on their connections.
-const SLOTS: usize = 256;
+/// How many requests may be under way at once: 256 of one client, as a fifth is for others. More wait on their connections.
+const SLOTS: usize = 320;
 /// How long connections may take to read the goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 

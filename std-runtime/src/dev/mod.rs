@@ -52,7 +52,7 @@ use watch::Watch;
 use workshop::{Shared, Shop};
 
 /// How many requests may be under way at once; more wait on their connection.
-const SLOTS: usize = 256;
+const SLOTS: usize = 320;
 /// How long a server has to end after its input was closed, and again after TERM. A client that ends its server gives
 /// that two seconds for each, and drowse has to be done by then.
 const GRACE: Duration = Duration::from_secs(1);

@@ -308,11 +308,37 @@ fn large_batches_hold_up_nobody() {
             client.post(&[("mcp-session-id", &session)], &json!(calls)).await;
             clients.push(client);
         }
-        while endpoint.stage.runs("held") < 16 {
+        // They have their share of sixteen.
+        while endpoint.stage.runs("held") < 13 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let other = endpoint.session("2025-03-26").await;
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(endpoint.say(&other, ping).await.0.status, 200);
+        let (head, mut client) = endpoint.say(&other, call(2, "echo", json!({"tag": "other"}))).await;
+        let answer: Value = serde_json::from_slice(&client.body(&head).await).unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], "other", "{answer}");
+        assert_eq!(endpoint.stage.runs("held"), 13);
+    });
+}
+
+#[test]
+fn clients_without_sessions_leave_room_for_those_in_sessions() {
+    plain(async |endpoint| {
+        let mut clients = Vec::new();
+        for id in 0..20 {
+            let mut client = endpoint.connect().await;
+            let params = json!({"name": "never", "arguments": {"tag": "held"}});
+            client.modern(&json!(id), "tools/call", params).await;
+            clients.push(client);
+        }
+        while endpoint.stage.runs("held") < 13 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let session = endpoint.session("2025-11-25").await;
+        let (head, mut client) = endpoint.say(&session, call(2, "echo", json!({"tag": "other"}))).await;
+        let answer: Value = serde_json::from_slice(&client.body(&head).await).unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], "other", "{answer}");
+        assert_eq!(endpoint.stage.runs("held"), 13);
     });
 }

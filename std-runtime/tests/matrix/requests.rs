@@ -22,6 +22,7 @@ over_both_transports! {
     answers_come_in_the_servers_order_with_the_callers_ids
     one_callers_ids_are_not_anothers
     a_full_house_makes_callers_wait
+    what_takes_requests_back_does_not_wait_for_their_room
     requests_wait_for_a_slow_start_outside_of_their_time
     an_answer_over_the_limit_fails_that_request_alone
     lines_that_are_no_answer_disturb_nobody
@@ -299,6 +300,32 @@ async fn a_full_house_makes_callers_wait(peer: Peer) {
     let last = goaway["params"]["last"].as_u64().unwrap();
     assert!((16..=18).contains(&last), "{goaway}");
     assert_eq!(stage.runs("24") + stage.runs("25"), 0);
+}
+
+async fn what_takes_requests_back_does_not_wait_for_their_room(peer: Peer) {
+    let stage = Stage::new(Script::of(peer));
+    let hub = stage.bridge_with(sleepy(), |config| config.slots = 4);
+    stage.ready().await;
+    let begun = stage.elapsed();
+    let (mut one, mut other) = (Caller::connect(&hub).await, Caller::connect(&hub).await);
+    let mut ids = Vec::new();
+    for place in 0..7 {
+        ids.push(one.start("never", json!({"tag": place.to_string()})).await);
+    }
+    stage.until(|stage| stage.runs("3") == 1).await;
+    other.ask("drowse/status", json!({})).await;
+    assert_eq!(stage.runs("4"), 0, "it waits");
+    for id in &ids {
+        one.notify("notifications/cancelled", json!({"requestId": id})).await;
+    }
+    // Also one of those that waited.
+    for id in &ids {
+        assert_eq!(failure(&one.answer(id).await).0, "cancelled");
+    }
+    one.call("echo", json!({"tag": "next"})).await;
+    assert!(stage.elapsed() < begun + Duration::from_secs(1), "{:?}", stage.elapsed() - begun);
+    assert!((0..7).all(|place| stage.runs(&place.to_string()) <= 1));
+    assert_eq!((stage.runs("next"), stage.starts()), (1, 1));
 }
 
 async fn requests_wait_for_a_slow_start_outside_of_their_time(peer: Peer) {

@@ -7,6 +7,10 @@ use super::*;
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) const OVERLAP: Duration = Duration::from_millis(500);
 
+pub(super) fn both(one: Lists, other: Lists) -> Lists {
+    List::ALL.into_iter().filter(|list| other.has(*list)).fold(one, Lists::with)
+}
+
 /// What the server says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {

@@ -163,7 +163,7 @@ impl Hub {
                     }
                 }
                 Pause::Full(line) => {
-                    if !self.wait_for_room(id, Heard::Long(line), &mut intake, reader).await {
+                    if !self.wait_for_room(id, line, &mut intake, reader).await {
                         return;
                     }
                 }
@@ -201,31 +201,6 @@ impl Hub {
             self.end_burst();
         }
         pause
-    }
-
-    /// Hands in a frame that found every slot in use, as soon as one is free. Notices meanwhile if the caller goes:
-    /// then `false`.
-    async fn wait_for_room(
-        &self,
-        id: u64,
-        line: Heard<'_>,
-        intake: &mut Intake,
-        reader: &mut (impl AsyncRead + Unpin),
-    ) -> bool {
-        loop {
-            tokio::select! {
-                () = self.0.room.notified() => match self.client_frame(id, &line) {
-                    Flow::Next | Flow::Greeted => return true,
-                    Flow::Close => return false,
-                    Flow::Wait => {}
-                },
-                more = intake.read(reader), if intake.decoder.pending() < CLIENT_BACKLOG => {
-                    if !matches!(more, Ok(true)) {
-                        return false;
-                    }
-                }
-            }
-        }
     }
 
     fn client_backlog(&self, id: u64) -> usize {
@@ -292,7 +267,7 @@ impl Hub {
         self.0.inner.borrow().connections.get(&id).is_some_and(|connection| connection.mouth.is_broken())
     }
 
-    fn client_frame(&self, id: u64, frame: &Heard<'_>) -> Flow {
+    pub(super) fn client_frame(&self, id: u64, frame: &Heard<'_>) -> Flow {
         self.with(|hub, inner, now| {
             let line = match frame {
                 Heard::Line(line) => Line::from(*line),
@@ -501,7 +476,11 @@ impl Hub {
         let Ok(sets_level) = inner.sets_level(connection, frame, &parts, operation.method) else {
             return Flow::Next;
         };
-        match inner.server.submit(now, operation) {
+        let submitted = match inner.has_room_for(connection) {
+            true => inner.server.submit(now, operation),
+            false => Err(Refusal::Full),
+        };
+        match submitted {
             Ok(key) => {
                 if inner.server.is_stopping() {
                     fault::point("D2");
@@ -565,6 +544,18 @@ impl Hub {
 impl Inner {
     fn is_quiet(&self) -> bool {
         self.server.lifecycle().in_flight() == 0
+    }
+
+    /// Whether a connection may have one more request under way. Of those that come by direct calls some are of one request
+    /// each: what is of one principal counts together.
+    fn has_room_for(&self, connection: u64) -> bool {
+        self.server.has_room_for(|| {
+            let guest = self.connections.get(&connection).filter(|one| matches!(one.mouth, Mouth::Sink(_)));
+            let principal = guest.map(|guest| guest.principal);
+            let theirs =
+                |payload: &Payload| payload.last == connection || principal == Some(payload.principal);
+            self.payloads.iter().flatten().filter(|payload| theirs(payload)).count()
+        })
     }
 
     /// Before an answer of a fresh server: that what the one before kept is gone.
