@@ -3,7 +3,7 @@
 
 use drowse_tests::load::bench::{Contender, Plan, http_floors_of, run_with};
 use drowse_tests::load::calls::Era;
-use drowse_tests::load::client::Phase;
+use drowse_tests::load::client::{Peer, Phase};
 use drowse_tests::load::server::Eras;
 
 fn phases(of: &[&str]) -> Vec<Phase> {
@@ -64,4 +64,16 @@ fn the_http_front_and_its_floors() {
         let front = Contender::new("it", Some(&format!("http://127.0.0.1:{port}/mcp")), &command);
         run_all(vec![direct, relay, front], era, server, &["1:100:200", "64:100:4032", "16:100000:64"]);
     }
+}
+
+/// As by a test that fails half-way.
+#[test]
+fn a_peer_that_is_dropped_leaves_no_process() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let words = [env!("CARGO_BIN_EXE_drowse-load"), "server", "--http", &port.to_string()].map(str::to_owned);
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let peer = Peer::start(&words, &[], Some(&url), Era::Modern).unwrap();
+    drop(peer);
+    let listens = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(!listens, "it still serves");
 }

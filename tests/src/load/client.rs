@@ -266,6 +266,13 @@ impl Peer {
     /// # Errors
     /// If it cannot be waited for.
     pub fn end(mut self) -> io::Result<()> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
         if let Way::Streams { input, .. } = &mut self.way {
             *input = None;
         } else if let Some(pid) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
@@ -279,6 +286,13 @@ impl Peer {
             thread::sleep(Duration::from_millis(2));
         }
         Ok(())
+    }
+}
+
+/// Whoever fails before the end leaves no process behind.
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.stop();
     }
 }
 
