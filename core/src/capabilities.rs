@@ -1,7 +1,8 @@
 //! What a client can be asked for: as drowse declares it to a server, and as a caller declares it with its request.
 
+use crate::envelope::Known;
 use crate::json;
-use crate::message::{META_CLIENT_CAPABILITIES, Writer};
+use crate::message::Writer;
 use crate::span::Span;
 use crate::splice::RequestParts;
 
@@ -39,7 +40,7 @@ impl ClientCapabilities {
     /// What a request declares in its `_meta`.
     #[must_use]
     pub fn of_request(frame: &[u8], parts: &RequestParts) -> Self {
-        parts.meta(frame, META_CLIENT_CAPABILITIES).map_or(Self::default(), |span| Self::read(frame, span))
+        parts.value(Known::ClientCapabilities).map_or(Self::default(), |span| Self::read(frame, span))
     }
 
     /// Reads a capabilities object; what is not understood is not declared.

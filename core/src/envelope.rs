@@ -13,8 +13,11 @@ use crate::json::{self, Elements, Failed, JsonError, JsonErrorKind, Scanner, Ste
 use crate::skim::Skim;
 use crate::span::Span;
 
+mod known;
 #[cfg(test)]
 mod tests;
+
+pub use self::known::{Known, Values};
 
 /// A message, as spans of its frame. The spans of strings (ids, methods) include the quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +33,8 @@ pub enum Message {
         params: Option<Span>,
         /// `params._meta`, an object.
         meta: Option<Span>,
+        /// What is known of both.
+        known: Values,
     },
     /// A notification.
     Notification {
@@ -230,8 +235,10 @@ struct Parts {
     result: Span,
     error: Span,
     meta: Span,
-    /// `isError`, in params or in the result.
+    /// `isError` of the result.
     is_error: Span,
+    /// Members of params, and of their `_meta`.
+    known: Values,
     /// The id stands there twice: neither may be used.
     ambiguous_id: bool,
     /// The first broken rule. Scanning goes on, since malformed JSON outweighs it and the id may come later.
@@ -294,10 +301,10 @@ impl Reader<'_> {
     fn member(&mut self, key: Span, value: usize) -> Result<usize, Failed> {
         let Some(part) = part(key.of(self.frame)) else { return self.scanner.value(value) };
         let opens = self.frame.get(value);
-        let end = if matches!(part, Part::Params | Part::Result) && opens == Some(&b'{') {
-            self.meta(value)?
-        } else {
-            self.scanner.value(value)?
+        let end = match part {
+            Part::Params if opens == Some(&b'{') => self.params(value)?,
+            Part::Result if opens == Some(&b'{') => self.result(value)?,
+            _ => self.scanner.value(value)?,
         };
         let span = Span::new(value, end);
         let raw = span.of(self.frame);
@@ -324,22 +331,62 @@ impl Reader<'_> {
         Ok(end)
     }
 
-    /// Walks params or the result, whose brace is at `at`, for the sake of `_meta` and `isError`.
+    /// Walks params, whose brace is at `at`, for the sake of `_meta` and of what is known.
     #[inline]
-    fn meta(&mut self, at: usize) -> Result<usize, Failed> {
+    fn params(&mut self, at: usize) -> Result<usize, Failed> {
+        self.each(at, |reader, key, value| {
+            let name = key.of(reader.frame);
+            if is_name(name, Part::Meta.name()) {
+                let end = match reader.frame.get(value) {
+                    Some(b'{') => reader.each(value, |reader, key, value| {
+                        let end = reader.scanner.value(value)?;
+                        if let Some(known) = Known::of_meta(key.of(reader.frame)) {
+                            reader.parts.known.set(known, Span::new(value, end));
+                        }
+                        Ok(end)
+                    })?,
+                    _ => reader.scanner.value(value)?,
+                };
+                reader.found_meta(key, Span::new(value, end));
+                return Ok(end);
+            }
+            let end = reader.scanner.value(value)?;
+            if let Some(known) = Known::of_params(name) {
+                reader.parts.known.set(known, Span::new(value, end));
+            }
+            Ok(end)
+        })
+    }
+
+    /// Walks the result, whose brace is at `at`, for the sake of `_meta` and `isError`.
+    #[inline]
+    fn result(&mut self, at: usize) -> Result<usize, Failed> {
+        self.each(at, |reader, key, value| {
+            let end = reader.scanner.value(value)?;
+            let name = key.of(reader.frame);
+            if is_name(name, Part::Meta.name()) {
+                reader.found_meta(key, Span::new(value, end));
+            } else if reader.parts.is_error.is_empty() && is_name(name, "isError") {
+                reader.parts.is_error = Span::new(value, end);
+            }
+            Ok(end)
+        })
+    }
+
+    /// Walks the object whose brace is at `at`. `member` is given names and where their values start, and says where those
+    /// end.
+    #[inline]
+    fn each(
+        &mut self,
+        at: usize,
+        mut member: impl FnMut(&mut Self, Span, usize) -> Result<usize, Failed>,
+    ) -> Result<usize, Failed> {
         self.scanner.enter_object(at)?;
         let mut step = self.scanner.first_member(at + 1)?;
         loop {
             match step {
                 Step::Item { key, value } => {
-                    let end = self.scanner.value(value)?;
-                    match inner(key.of(self.frame)) {
-                        Some(Inner::Meta) => self.found_meta(key, Span::new(value, end)),
-                        Some(Inner::IsError) if self.parts.is_error.is_empty() => {
-                            self.parts.is_error = Span::new(value, end);
-                        }
-                        Some(Inner::IsError) | None => {}
-                    }
+                    let end = member(self, key, value)?;
                     step = self.scanner.next_member(end)?;
                 }
                 Step::End(end) => {
@@ -365,7 +412,7 @@ impl Reader<'_> {
     /// What the parts, each valid by itself, are together.
     #[inline]
     fn assemble(&self, end: usize) -> Result<Message, Fault> {
-        let Parts { version, id, method, params, result, error, meta, is_error, .. } = self.parts;
+        let Parts { version, id, method, params, result, error, meta, is_error, known, .. } = self.parts;
         if version.is_empty() {
             return missing(Part::Version, end);
         }
@@ -381,7 +428,7 @@ impl Reader<'_> {
             return match present(id) {
                 None => Ok(Message::Notification { method, params, meta }),
                 Some(id) if self.is_null(id) => null_id(id),
-                Some(id) => Ok(Message::Request { id, method, params, meta }),
+                Some(id) => Ok(Message::Request { id, method, params, meta, known }),
             };
         }
         if !params.is_empty() {
@@ -436,33 +483,23 @@ fn malformed(frame: &[u8], JsonError { kind, offset }: JsonError) -> EnvelopeErr
 
 fn part(key: &[u8]) -> Option<Part> {
     const PARTS: [Part; 6] = [Part::Version, Part::Id, Part::Method, Part::Params, Part::Result, Part::Error];
-    match key {
-        b"\"jsonrpc\"" => Some(Part::Version),
-        b"\"id\"" => Some(Part::Id),
-        b"\"method\"" => Some(Part::Method),
-        b"\"params\"" => Some(Part::Params),
-        b"\"result\"" => Some(Part::Result),
-        b"\"error\"" => Some(Part::Error),
-        _ if key.contains(&b'\\') => PARTS.into_iter().find(|part| json::str_eq(key, part.name())),
-        _ => None,
-    }
+    named(key, PARTS, Part::name)
 }
 
-/// What is looked for in params and in the result.
-#[derive(Clone, Copy)]
-enum Inner {
-    Meta,
-    IsError,
+/// Which of `all` has the name `key`, which stands there with its quotes.
+#[inline]
+fn named<T: Copy, const N: usize>(key: &[u8], all: [T; N], name: impl Fn(T) -> &'static str) -> Option<T> {
+    let plain = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
+    let found = all.into_iter().find(|one| plain == name(*one).as_bytes());
+    // What is escaped is longer than what it stands for, and hardly anything is.
+    found.or_else(|| {
+        let escaped = plain.contains(&b'\\');
+        escaped.then(|| all.into_iter().find(|one| json::str_eq(key, name(*one)))).flatten()
+    })
 }
 
-fn inner(key: &[u8]) -> Option<Inner> {
-    match key {
-        b"\"_meta\"" => Some(Inner::Meta),
-        b"\"isError\"" => Some(Inner::IsError),
-        _ if key.contains(&b'\\') && json::str_eq(key, Part::Meta.name()) => Some(Inner::Meta),
-        _ if key.contains(&b'\\') && json::str_eq(key, "isError") => Some(Inner::IsError),
-        _ => None,
-    }
+fn is_name(key: &[u8], name: &'static str) -> bool {
+    named(key, [()], |()| name).is_some()
 }
 
 fn present(span: Span) -> Option<Span> {

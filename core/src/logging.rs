@@ -4,8 +4,8 @@
 //! (`_meta["io.modelcontextprotocol/logLevel"]`). [`crate::server::Server`] keeps the level of the session and tells each
 //! legacy server that is started; [`crate::splice::request`] writes it into requests.
 
+use crate::envelope::Known;
 use crate::json;
-use crate::message::META_LOG_LEVEL;
 use crate::span::Span;
 use crate::splice::RequestParts;
 
@@ -112,7 +112,7 @@ impl Wanted {
     /// Reads a caller's request.
     #[must_use]
     pub fn of(frame: &[u8], parts: &RequestParts) -> Self {
-        match parts.meta(frame, META_LOG_LEVEL).map(|level| Level::from_json(level.of(frame))) {
+        match parts.value(Known::LogLevel).map(|level| Level::from_json(level.of(frame))) {
             None => Self::Nothing,
             Some(Some(level)) => Self::From(level),
             Some(None) => Self::Unknown,
@@ -177,6 +177,7 @@ mod tests {
 
     use super::*;
     use crate::envelope;
+    use crate::message::META_LOG_LEVEL;
 
     #[test]
     fn levels_are_in_their_order_and_have_their_names() {

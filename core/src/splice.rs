@@ -3,7 +3,7 @@
 
 use heapless::Vec;
 
-use crate::envelope::Message;
+use crate::envelope::{Known, Message, Values};
 use crate::era::{Era, Revision};
 use crate::json;
 use crate::logging::Level;
@@ -191,6 +191,8 @@ pub struct RequestParts {
     pub params: Option<Span>,
     /// `params._meta`, an object.
     pub meta: Option<Span>,
+    /// What is known of both.
+    pub known: Values,
 }
 
 impl RequestParts {
@@ -198,30 +200,17 @@ impl RequestParts {
     #[must_use]
     pub const fn of(message: &Message) -> Option<Self> {
         match *message {
-            Message::Request { id, method, params, meta } => Some(Self { id, method, params, meta }),
+            Message::Request { id, method, params, meta, known } => {
+                Some(Self { id, method, params, meta, known })
+            }
             _ => None,
         }
     }
 
-    /// The value of a member of `_meta`.
+    /// The value of a member that is known.
     #[must_use]
-    pub fn meta(&self, frame: &[u8], name: &str) -> Option<Span> {
-        self.meta.and_then(|meta| json::member(frame, meta, name))
-    }
-
-    /// The values of several members of `_meta`, which is walked once.
-    pub(crate) fn metas<const N: usize>(&self, frame: &[u8], names: [&str; N]) -> [Option<Span>; N] {
-        let mut found = [None; N];
-        let Some(meta) = self.meta else { return found };
-        for member in json::members(frame, meta) {
-            let key = member.key.of(frame);
-            let place = found.iter_mut().zip(names).find(|(_, name)| json::str_eq(key, name));
-            if let Some((place, _)) = place {
-                // The first of that name, as with one alone.
-                place.get_or_insert(member.value);
-            }
-        }
-        found
+    pub fn value(&self, member: Known) -> Option<Span> {
+        self.known.get(member)
     }
 }
 
@@ -297,10 +286,10 @@ pub fn request(frame: &[u8], parts: &RequestParts, how: &Rewrite<'_>) -> Result<
     let goes = |key: Span| {
         without.iter().any(|name| (*name != "task" || is_call) && json::str_eq(key.of(frame), name))
     };
-    let removes = is_call && !without.is_empty() || without.len() > 1;
+    let removes = is_call && !without.is_empty() && parts.value(Known::Task).is_some() || without.len() > 1;
     if parts.meta.is_some() || how.progress || how.client().is_some() {
         let mut by = Pieces::default();
-        let meta = |by: &mut Pieces| push_meta(by, frame, parts.meta, how);
+        let meta = |by: &mut Pieces| push_meta(by, frame, parts, how);
         match (parts.meta, parts.params) {
             (Some(span), _) => {
                 meta(&mut by)?;
@@ -337,7 +326,7 @@ pub fn request(frame: &[u8], parts: &RequestParts, how: &Rewrite<'_>) -> Result<
 fn push_meta(
     out: &mut Pieces,
     frame: &[u8],
-    meta: Option<Span>,
+    parts: &RequestParts,
     how: &Rewrite<'_>,
 ) -> Result<(), TooManyPieces> {
     let (era, client) = (how.revision.era(), how.client());
@@ -363,32 +352,37 @@ fn push_meta(
         client.push_meta(out)?;
         any = true;
     }
-    // Members next to each other that are kept go as one span, with what stands between them.
+    let goes = |member: Known| match member {
+        Known::ProgressToken | Known::Timeout | Known::Forget => true,
+        Known::LogLevel if level.is_some() => true,
+        _ => era == Era::Legacy || client.is_some(),
+    };
+    // Members next to each other that are kept go as one span, with what stands between them: mostly all of them.
     let mut run: Option<Span> = None;
-    for member in meta.into_iter().flat_map(|meta| json::members(frame, meta)) {
-        let key = member.key.of(frame);
-        let ours = [message::META_PROGRESS_TOKEN, message::META_TIMEOUT, message::META_FORGET];
-        let modern = [
-            message::META_PROTOCOL_VERSION,
-            message::META_CLIENT_CAPABILITIES,
-            message::META_CLIENT_INFO,
-            message::META_LOG_LEVEL,
-        ];
-        let named = |names: &[&str]| names.iter().any(|name| json::str_eq(key, name));
-        let drop = named(&ours)
-            || (era == Era::Legacy || client.is_some()) && named(&modern)
-            || level.is_some() && named(&[message::META_LOG_LEVEL]);
-        if !drop {
-            let start = run.map_or(member.key.start(), Span::start);
-            run = Some(Span::new(start, member.value.end()));
-        } else if let Some(span) = run.take() {
-            push_member(out, span, &mut any)?;
+    if Known::OF_META.into_iter().any(|member| goes(member) && parts.value(member).is_some()) {
+        for member in parts.meta.into_iter().flat_map(|meta| json::members(frame, meta)) {
+            if !Known::of_meta(member.key.of(frame)).is_some_and(goes) {
+                let start = run.map_or(member.key.start(), Span::start);
+                run = Some(Span::new(start, member.value.end()));
+            } else if let Some(span) = run.take() {
+                push_member(out, span, &mut any)?;
+            }
         }
+    } else if let Some(meta) = parts.meta {
+        run = Some(inside(frame, meta)).filter(|inside| !inside.is_empty());
     }
     if let Some(span) = run {
         push_member(out, span, &mut any)?;
     }
     out.push(Piece::Fixed(b"}"))
+}
+
+/// What stands between the braces of an object, without the white space around it.
+fn inside(frame: &[u8], object: Span) -> Span {
+    let inside = Span::new(object.start() + 1, object.end().saturating_sub(1));
+    let from = inside.of(frame).trim_ascii_start();
+    let start = inside.end().saturating_sub(from.len());
+    Span::new(start, start.saturating_add(from.trim_ascii_end().len()))
 }
 
 fn push_member(out: &mut Pieces, span: Span, any: &mut bool) -> Result<(), TooManyPieces> {

@@ -18,7 +18,7 @@
 //!
 //! Tasks of others are of no interest: only what was created through this machine defers.
 
-use crate::envelope::Message;
+use crate::envelope::{Known, Message};
 use crate::json;
 use crate::method::Method;
 use crate::notification::Notification;
@@ -142,9 +142,11 @@ impl Asked {
     pub fn of(frame: &[u8], parts: &RequestParts, method: Method, prepared: bool) -> Self {
         match method {
             Method::ToolsCall => {
-                let wants =
-                    || parts.params.is_some_and(|params| json::member(frame, params, "task").is_some());
-                if prepared || wants() { Self::Call } else { Self::Nothing }
+                if prepared || parts.value(Known::Task).is_some() {
+                    Self::Call
+                } else {
+                    Self::Nothing
+                }
             }
             Method::Tasks => [
                 ("tasks/get", Self::Get),
@@ -164,7 +166,7 @@ impl Asked {
     pub fn task(self, frame: &[u8], parts: &RequestParts) -> Option<Span> {
         match self {
             Self::Get | Self::Result | Self::Cancel => {
-                json::member(frame, parts.params?, "taskId").filter(|id| json::is_string(id.of(frame)))
+                parts.value(Known::TaskId).filter(|id| json::is_string(id.of(frame)))
             }
             Self::Nothing | Self::Call | Self::List => None,
         }

@@ -130,7 +130,9 @@ fn mirrored(bytes: &[u8]) {
             board::checksum(value.len() as u64);
         }
     }
-    let name = headers::name(Method::from_json(bytes), bytes, span).unwrap_or(span);
+    let message = envelope::read(bytes).ok();
+    let parts = message.and_then(|message| RequestParts::of(&message));
+    let name = parts.and_then(|parts| headers::name(Method::from_json(bytes), bytes, &parts)).unwrap_or(span);
     if let Err(error) = headers::write_value(name.of(bytes), &mut w) {
         text(&error);
     }

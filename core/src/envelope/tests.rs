@@ -12,7 +12,7 @@ fn shown(frame: &str) -> String {
     let of = |span: Span| core::str::from_utf8(span.of(frame.as_bytes())).unwrap().to_string();
     let maybe = |span: Option<Span>| span.map_or_else(|| "-".to_string(), of);
     match read(frame.as_bytes()).unwrap_or_else(|error| panic!("{error}: {frame}")) {
-        Message::Request { id, method, params, meta } => {
+        Message::Request { id, method, params, meta, .. } => {
             format!("request {} {} {} {}", of(id), of(method), maybe(params), maybe(meta))
         }
         Message::Notification { method, params, meta } => {

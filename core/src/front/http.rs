@@ -34,10 +34,9 @@ pub use self::gate::Gate;
 pub use self::refusal::{Header, Limit, Refusal};
 
 use super::legacy;
-use crate::envelope::{self, Message};
+use crate::envelope::{self, Known, Message};
 use crate::era::{Era, Revision};
 use crate::json;
-use crate::message::META_PROTOCOL_VERSION;
 use crate::method::Method;
 use crate::span::Span;
 use crate::splice::RequestParts;
@@ -235,7 +234,7 @@ impl<'h> Post<'h> {
     /// If it is of no era that can be told, or comes without the session that it needs.
     pub fn route(&self, frame: &[u8], message: &Message) -> Result<Route<'h>, Refusal> {
         let parts = RequestParts::of(message);
-        let says = parts.and_then(|parts| parts.meta(frame, META_PROTOCOL_VERSION));
+        let says = parts.and_then(|parts| parts.value(Known::ProtocolVersion));
         if says.is_some() || !self.version.fits_legacy() {
             return match message {
                 Message::Request { .. } | Message::Notification { .. } => Ok(Route::Modern),

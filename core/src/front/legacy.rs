@@ -6,11 +6,10 @@ use heapless::Vec;
 use super::{Inbound, Rejection, cancelled, object};
 use crate::activity::{self, Asker};
 use crate::capabilities::ClientCapabilities;
-use crate::envelope::{self, Message};
+use crate::envelope::{self, Known, Message};
 use crate::era::{Era, Revision};
 use crate::json;
 use crate::logging::Level;
-use crate::message::META_PROTOCOL_VERSION;
 use crate::method::Method;
 use crate::notification::Notification;
 use crate::server::Operation;
@@ -26,7 +25,7 @@ pub(super) const fn has_batches(revision: Revision) -> bool {
 pub(super) fn open(frame: &[u8], message: &Message) -> Option<Inbound> {
     let parts = RequestParts::of(message)?;
     let id = parts.id;
-    if parts.meta(frame, META_PROTOCOL_VERSION).is_some() {
+    if parts.value(Known::ProtocolVersion).is_some() {
         return None;
     }
     match Method::from_json(parts.method.of(frame)) {
@@ -111,7 +110,7 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, level: &mut Option<L
         Method::Discover | Method::Listen | Method::Other => reject(Rejection::UnknownMethod),
         _ if method.is_drowses() => reject(Rejection::UnknownMethod),
         _ => {
-            let token = parts.meta(frame, crate::message::META_PROGRESS_TOKEN);
+            let token = parts.value(Known::ProgressToken);
             let rule = activity::rule(method, asker, false);
             super::for_server(rule, Operation { method, allowance: None }, parts, token)
                 .unwrap_or_else(|| reject(Rejection::UnknownMethod))

@@ -5,7 +5,7 @@ use heapless::Vec;
 use super::{Inbound, Rejection, cancelled, legacy, object};
 use crate::activity::{self, Asker, Starts};
 use crate::capabilities::ClientCapabilities;
-use crate::envelope::Message;
+use crate::envelope::{Known, Message};
 use crate::era::{Era, Revision};
 use crate::json;
 use crate::link::Allowance;
@@ -43,22 +43,13 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
         // Its client learns which versions there are (basic/versioning).
         return reject(Rejection::UnsupportedVersion(version));
     }
-    let [version, capabilities, timeout, token] = parts.metas(
-        frame,
-        [
-            message::META_PROTOCOL_VERSION,
-            message::META_CLIENT_CAPABILITIES,
-            message::META_TIMEOUT,
-            message::META_PROGRESS_TOKEN,
-        ],
-    );
-    let Some(version) = version else {
+    let Some(version) = parts.value(Known::ProtocolVersion) else {
         return reject(Rejection::MissingMeta(message::META_PROTOCOL_VERSION));
     };
     if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
         return reject(Rejection::UnsupportedVersion(version));
     }
-    if capabilities.is_none() {
+    if parts.value(Known::ClientCapabilities).is_none() {
         return reject(Rejection::MissingMeta(message::META_CLIENT_CAPABILITIES));
     }
     let rule = |uris| activity::rule(method, asker, uris);
@@ -87,7 +78,8 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
         },
         // What the table says starts a server is what is carried to it.
         _ if is_carried(method) => {
-            let allowance = timeout
+            let allowance = parts
+                .value(Known::Timeout)
                 .and_then(|span| json::as_u64(span.of(frame)))
                 .filter(|millis| *millis > 0)
                 .map(|millis| {
@@ -95,6 +87,7 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
                     let quiet = Duration::from_millis(millis);
                     Allowance { quiet, total: default.total.max(quiet) }
                 });
+            let token = parts.value(Known::ProgressToken);
             super::for_server(rule(false), Operation { method, allowance }, parts, token)
                 .unwrap_or_else(|| reject(Rejection::UnknownMethod))
         }

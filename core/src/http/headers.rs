@@ -11,10 +11,12 @@
 //! Where a name is repeated in an object, the last one counts, as it does to nearly all parsers of servers: header and
 //! body must say the same to them.
 
+use crate::envelope::Known;
 use crate::json::{self, Text};
 use crate::message::Writer;
 use crate::method::Method;
 use crate::span::Span;
+use crate::splice::RequestParts;
 
 mod says;
 mod schema;
@@ -39,15 +41,14 @@ const MAX_SAFE: u64 = (1 << 53) - 1;
 /// The value for the header `Mcp-Name`, if requests of this method have one: `params.name`, `params.uri` or (in the
 /// extension for tasks) `params.taskId`, a string.
 #[must_use]
-pub fn name(method: Method, frame: &[u8], params: Span) -> Option<Span> {
+pub fn name(method: Method, frame: &[u8], parts: &RequestParts) -> Option<Span> {
     let source = match method {
-        Method::ToolsCall | Method::PromptsGet => "name",
-        Method::ResourcesRead => "uri",
-        Method::Tasks => "taskId",
+        Method::ToolsCall | Method::PromptsGet => Known::Name,
+        Method::ResourcesRead => Known::Uri,
+        Method::Tasks => Known::TaskId,
         _ => return None,
     };
-    last_member(frame, params, |key| json::str_eq(key, source))
-        .filter(|value| json::is_string(value.of(frame)))
+    parts.value(source).filter(|value| json::is_string(value.of(frame)))
 }
 
 /// Whether `error`, an error of a modern server, says that the headers of a request were not what its body wants, so that

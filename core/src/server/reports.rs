@@ -103,13 +103,13 @@ where
                 self.handle_answer(frame, id, message)
             }
             Message::Error { id: None, .. } => Outcome::Ignored(Ignored::Unasked),
-            Message::Request { id, method, params, meta } => {
+            Message::Request { id, method, params, meta, known } => {
                 if self.revision.is_some_and(|revision| revision.era() == Era::Modern) {
                     Outcome::Ignored(Ignored::Forbidden)
                 } else if Method::from_json(method.of(frame)) == Method::Ping {
                     Outcome::Pong { id }
                 } else {
-                    Outcome::Asked(RequestParts { id, method, params, meta })
+                    Outcome::Asked(RequestParts { id, method, params, meta, known })
                 }
             }
             Message::Notification { method, params, .. } => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use drowse_core::envelope::{self, EnvelopeErrorKind, Message, Part};
+use drowse_core::envelope::{self, EnvelopeErrorKind, Known, Message, Part, Values};
 use drowse_core::framing::{Frame, LineDecoder};
 use drowse_core::http::headers;
 use drowse_core::json::{self, JsonError, JsonErrorKind};
@@ -321,7 +321,9 @@ fn expected_message(frame: &[u8], entries: &Entries<'_>) -> Result<Message, Vec<
     let id = id.filter(|_| !null_id).map(span);
     let meta = metas.first().map(|(span, _)| *span);
     Ok(match (method.map(span), id, result.map(span), error.map(span)) {
-        (Some(method), Some(id), ..) => Message::Request { id, method, params: params.map(span), meta },
+        (Some(method), Some(id), ..) => {
+            Message::Request { id, method, params: params.map(span), meta, known: known(frame, params) }
+        }
         (Some(method), None, ..) => Message::Notification { method, params: params.map(span), meta },
         (None, Some(id), Some(result), _) => {
             let said = self::entries(result.of(frame)).and_then(|inner| inner.one("isError"));
@@ -330,6 +332,22 @@ fn expected_message(frame: &[u8], entries: &Entries<'_>) -> Result<Message, Vec<
         (None, id, _, Some(error)) => Message::Error { id, error },
         other => panic!("the rules above left a gap: {other:?}"),
     })
+}
+
+/// The last members of the names that drowse asks for.
+fn known(frame: &[u8], params: Option<&RawValue>) -> Values {
+    let inside = |value: &RawValue| entries(span_in(frame, value).of(frame));
+    let params = params.and_then(inside);
+    let meta = params.as_ref().and_then(|params| inside(params.one("_meta")?));
+    let mut values = Values::default();
+    for (members, holder) in [(&Known::OF_PARAMS[..], params), (&Known::OF_META, meta)] {
+        for member in members {
+            if let Some(value) = holder.as_ref().and_then(|holder| holder.all(member.name()).pop()) {
+                values.set(*member, span_in(frame, value));
+            }
+        }
+    }
+    values
 }
 
 /// Where a value that was borrowed from `frame` stands in it.

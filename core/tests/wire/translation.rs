@@ -108,7 +108,7 @@ fn carried(request: &[u8], parts: &RequestParts, client: Era, server: Revision, 
         // A typed refusal.
         let Ok(pieces) = splice::request(request, parts, &how) else { continue };
         let out = text(&pieces, request, INFO);
-        let Ok(Message::Request { id, method, params, meta }) = envelope::read(&out) else {
+        let Ok(Message::Request { id, method, params, meta, .. }) = envelope::read(&out) else {
             panic!("no request: {}", String::from_utf8_lossy(&out));
         };
         assert_eq!((id.of(&out), method.of(&out)), (&b"77"[..], parts.method.of(request)));

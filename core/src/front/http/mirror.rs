@@ -1,7 +1,7 @@
 //! The headers in which a modern client repeats what the body says (basic/transports/streamable-http, Server Validation).
 
 use super::{Header, Headers, Post, Refusal, Version, single};
-use crate::envelope::Message;
+use crate::envelope::{Known, Message};
 use crate::era::{Era, Revision};
 use crate::http::headers::{self, says};
 use crate::json;
@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 256;
 pub fn tool(frame: &[u8], message: &Message) -> Option<Span> {
     let parts = RequestParts::of(message)?;
     let method = Method::from_json(parts.method.of(frame));
-    (method == Method::ToolsCall).then(|| headers::name(method, frame, parts.params?)).flatten()
+    (method == Method::ToolsCall).then(|| headers::name(method, frame, &parts)).flatten()
 }
 
 /// Whether the headers of a modern message say what its body says. `tool` is the tool that it calls as the list of tools
@@ -42,7 +42,7 @@ pub fn check(
             _ => Err(Refusal::Response),
         };
     };
-    let [says_version, capabilities] = parts.metas(frame, [META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES]);
+    let says_version = parts.value(Known::ProtocolVersion);
     match (post.version, says_version) {
         (Version::Absent, _) => return Err(Refusal::Missing(Header::ProtocolVersion)),
         (_, None) => {}
@@ -65,12 +65,12 @@ pub fn check(
     if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
         return Err(Refusal::UnsupportedVersion(version));
     }
-    if capabilities.is_none() {
+    if parts.value(Known::ClientCapabilities).is_none() {
         return Err(Refusal::MissingMeta(META_CLIENT_CAPABILITIES));
     }
     repeats(headers, Header::Method, frame, Some(parts.method), true)?;
     if let Some(params) = parts.params {
-        let name = headers::name(method, frame, params);
+        let name = headers::name(method, frame, &parts);
         // For tasks it comes from an extension, which not everybody has read.
         repeats(headers, Header::Name, frame, name, method != Method::Tasks)?;
         if let Some(tool) = tool

@@ -8,7 +8,7 @@ use super::events::{EventId, Log};
 use super::gate::check_token;
 use super::sessions::{SPARE, Sessions};
 use super::*;
-use crate::message::Writer;
+use crate::message::{META_PROTOCOL_VERSION, Writer};
 use crate::time::Instant;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;

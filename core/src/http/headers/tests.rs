@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use super::{
     Fault, MAX_ANNOTATIONS, MAX_PATH, Unfit, annotations, check, is_plain, name, tools, write_value,
 };
+use crate::envelope;
 use crate::json::{self, same_text};
 use crate::message::Writer;
 use crate::method::Method;
 use crate::span::Span;
+use crate::splice::RequestParts;
 
 fn whole(bytes: &[u8]) -> Span {
     json::scan(bytes).unwrap()
@@ -180,19 +182,23 @@ fn integers_are_decimal_and_within_two_to_the_53() {
 
 #[test]
 fn the_name_is_that_of_what_is_asked_for() {
-    let params = br#"{"_meta":{"name":"no"},"taskId":"t-1","name":"old","n\u0061me":"get \u0077eather","uri":"file:///a","arguments":{"name":1}}"#;
-    let of = |method| {
-        name(method, params, whole(params)).map(|span| core::str::from_utf8(span.of(params)).unwrap())
+    let named = |method, params: &str| {
+        let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{params}}}"#);
+        let parts = RequestParts::of(&envelope::read(request.as_bytes()).unwrap()).unwrap();
+        name(method, request.as_bytes(), &parts).map(|span| request[span.start()..span.end()].to_string())
     };
-    assert_eq!(of(Method::ToolsCall), Some(r#""get \u0077eather""#));
+    let params = r#"{"_meta":{"name":"no"},"taskId":"t-1","name":"old","n\u0061me":"get \u0077eather","uri":"file:///a","arguments":{"name":1}}"#;
+    let of = |method| named(method, params);
+    let some = |text: &str| Some(text.to_string());
+    assert_eq!(of(Method::ToolsCall), some(r#""get \u0077eather""#));
     assert_eq!(of(Method::PromptsGet), of(Method::ToolsCall));
-    assert_eq!(of(Method::ResourcesRead), Some("\"file:///a\""));
-    assert_eq!(of(Method::Tasks), Some("\"t-1\""));
+    assert_eq!(of(Method::ResourcesRead), some("\"file:///a\""));
+    assert_eq!(of(Method::Tasks), some("\"t-1\""));
     for other in [Method::ToolsList, Method::Subscribe, Method::Complete, Method::Discover, Method::Other] {
         assert_eq!(of(other), None);
     }
-    for none in ["{}", r#"{"name":null}"#, r#"{"name":1}"#, "[]"] {
-        assert_eq!(name(Method::ToolsCall, none.as_bytes(), whole(none.as_bytes())), None);
+    for none in ["{}", r#"{"name":null}"#, r#"{"name":1}"#, r#"{"arguments":{"name":"a"}}"#] {
+        assert_eq!(named(Method::ToolsCall, none), None);
     }
 }
 

@@ -295,7 +295,7 @@ impl Inner {
         let Some(dev) = self.dev.as_ref().filter(|dev| dev.replay_safe && method == Method::ToolsCall) else {
             return false;
         };
-        let name = parts.params.and_then(|params| text::member(frame, params, "name"));
+        let name = parts.value(envelope::Known::Name);
         let may = name.is_some_and(|name| {
             let name: Vec<u8> = text::text(name.of(frame)).collect();
             dev.repeatable.contains(&name)

@@ -3,6 +3,7 @@
 //! Keeps frames. Who is asked what, for how long, and what a message asks for, is the core's ([`drowse_core::front`]).
 
 use drowse_core::capabilities::ClientCapabilities;
+use drowse_core::envelope::Known;
 use drowse_core::front::asking::{self, Asking, Ended, GroupKey, Subject, Why};
 use drowse_core::front::round::{self, MAX_ROUNDS, Round, Wanted as Asked};
 use drowse_core::front::visits::{self, Visits};
@@ -500,7 +501,7 @@ impl Hub {
         let generation = inner.server.lifecycle().generation();
         let is_of = |(group, kept): &(GroupKey, Kept)| match kept {
             Kept::Question { line, parts, generation: of, .. } => {
-                let theirs = parts.meta(line, message::META_PROGRESS_TOKEN);
+                let theirs = parts.value(Known::ProgressToken);
                 *of == generation
                     && theirs.is_some_and(|theirs| theirs.of(line) == token.of(frame))
                     && inner.asks.asking.client(*group) == Some(client)

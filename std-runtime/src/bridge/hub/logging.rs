@@ -3,7 +3,7 @@
 //!
 //! What is wanted, and who is told, is the core's ([`drowse_core::logging`]).
 
-use drowse_core::envelope::Message;
+use drowse_core::envelope::{Known, Message};
 use drowse_core::json;
 use drowse_core::logging::{Entry, Level};
 
@@ -16,7 +16,7 @@ const LONGEST: usize = 8 << 10;
 fn wanted_level(frame: &[u8], parts: &RequestParts) -> Option<Option<Level>> {
     let level =
         json::member(frame, parts.params?, "level").and_then(|level| Level::from_json(level.of(frame)))?;
-    let forget = parts.meta(frame, message::META_FORGET).is_some_and(|forget| forget.of(frame) == b"true");
+    let forget = parts.value(Known::Forget).is_some_and(|forget| forget.of(frame) == b"true");
     Some((!forget).then_some(level))
 }
 

@@ -216,7 +216,7 @@ impl Inner {
         headers: &mut HeaderMap,
     ) {
         let Some(params) = parts.params else { return };
-        let Some(name) = headers::name(method, frame, params) else { return };
+        let Some(name) = headers::name(method, frame, parts) else { return };
         if let Some(value) = header_value(name.of(frame)) {
             headers.insert(HeaderName::from_static("mcp-name"), value);
         }

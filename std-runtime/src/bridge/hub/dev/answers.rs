@@ -2,6 +2,7 @@
 
 use drowse_core::dev::names::DevTool;
 use drowse_core::dev::{Refused, Wish};
+use drowse_core::envelope::Known;
 
 use super::super::callers::Request;
 use super::*;
@@ -33,7 +34,7 @@ impl Hub {
         let &Request { connection, line, parts, .. } = request;
         let frame = line.bytes();
         let param = |name| parts.params.and_then(|params| text::member(frame, params, name));
-        let Some(called) = param("name").and_then(|name| DevTool::of_call(name.of(frame))) else {
+        let Some(called) = parts.value(Known::Name).and_then(|name| DevTool::of_call(name.of(frame))) else {
             return false;
         };
         let id = parts.id.of(frame);
