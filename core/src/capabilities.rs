@@ -1,7 +1,7 @@
 //! What a client can be asked for: as drowse declares it to a server, and as a caller declares it with its request.
 
 use crate::envelope::Known;
-use crate::json;
+use crate::json::{self, Member};
 use crate::message::Writer;
 use crate::span::Span;
 use crate::splice::RequestParts;
@@ -46,23 +46,27 @@ impl ClientCapabilities {
     /// Reads a capabilities object; what is not understood is not declared.
     #[must_use]
     pub fn read(frame: &[u8], capabilities: Span) -> Self {
-        let object = |parent: Span, name: &str| {
-            json::member(frame, parent, name).filter(|span| json::is_object(span.of(frame)))
-        };
-        let elicitation = object(capabilities, "elicitation");
-        let sampling = object(capabilities, "sampling");
-        let url = elicitation.is_some_and(|modes| object(modes, "url").is_some());
-        Self {
-            // An empty object means forms alone, as it did before there were modes (client/elicitation, Capabilities).
-            form: elicitation.is_some_and(|modes| {
-                object(modes, "form").is_some() || json::members(frame, modes).next().is_none()
-            }),
-            url,
-            sampling: sampling.is_some(),
-            sampling_tools: sampling.is_some_and(|sampling| object(sampling, "tools").is_some()),
-            roots: object(capabilities, "roots").is_some(),
-            tasks: has_tasks(frame, capabilities),
+        let mut read = Self::default();
+        let objects =
+            |parent| json::members(frame, parent).filter(|member| json::is_object(member.value.of(frame)));
+        for Member { key, value } in objects(capabilities) {
+            let is = |name| json::str_eq(key.of(frame), name);
+            let has = |name| objects(value).any(|inner| json::str_eq(inner.key.of(frame), name));
+            if is("elicitation") {
+                // An empty object means forms alone, as it did before there were modes (client/elicitation,
+                // Capabilities).
+                read.form = has("form") || json::members(frame, value).next().is_none();
+                read.url = has("url");
+            } else if is("sampling") {
+                read.sampling = true;
+                read.sampling_tools = has("tools");
+            } else if is("roots") {
+                read.roots = true;
+            } else if is("extensions") {
+                read.tasks = has(TASKS);
+            }
         }
+        read
     }
 
     /// Writes the capabilities object.

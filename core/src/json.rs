@@ -147,15 +147,15 @@ pub fn member(bytes: &[u8], object: Span, name: &str) -> Option<Span> {
 
 /// The same, unless a member called `or` comes before it, the value of which is not looked at.
 pub(crate) fn member_unless(bytes: &[u8], object: Span, name: &str, or: &str) -> Option<Span> {
-    let mut members = members(bytes, object);
+    let mut walk = Walk::new(bytes, object, b'{');
     loop {
-        let key = members.walk.peek_key(Scanner::first_member, Scanner::next_member)?;
+        let (key, start) = walk.open(Scanner::first_member, Scanner::next_member)?;
         if str_eq(key.of(bytes), or) {
             return None;
         }
-        let member = members.next()?;
-        if str_eq(member.key.of(bytes), name) {
-            return Some(member.value);
+        let value = walk.close(start)?;
+        if str_eq(key.of(bytes), name) {
+            return Some(value);
         }
     }
 }
@@ -222,32 +222,31 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The key of what comes next, which stays next.
-    fn peek_key(&self, first: Advance<'a>, next: Advance<'a>) -> Option<Span> {
-        let mut scanner = self.scanner.clone();
-        let step = match self.stage {
-            Stage::First => first(&mut scanner, self.at),
-            Stage::Next => next(&mut scanner, self.at),
-            Stage::Done => return None,
-        };
-        match step {
-            Ok(Step::Item { key, .. }) => Some(key),
-            _ => None,
-        }
+    fn advance(&mut self, first: Advance<'a>, next: Advance<'a>) -> Option<(Span, Span)> {
+        let (key, start) = self.open(first, next)?;
+        Some((key, self.close(start)?))
     }
 
-    fn advance(&mut self, first: Advance<'a>, next: Advance<'a>) -> Option<(Span, Span)> {
+    /// The key of what comes next, and where its value starts.
+    fn open(&mut self, first: Advance<'a>, next: Advance<'a>) -> Option<(Span, usize)> {
         let step = match self.stage {
             Stage::First => first(&mut self.scanner, self.at),
             Stage::Next => next(&mut self.scanner, self.at),
             Stage::Done => return None,
         };
         self.stage = Stage::Done;
-        let Ok(Step::Item { key, value: start }) = step else { return None };
+        match step {
+            Ok(Step::Item { key, value }) => Some((key, value)),
+            _ => None,
+        }
+    }
+
+    /// The value that starts there.
+    fn close(&mut self, start: usize) -> Option<Span> {
         let end = self.scanner.value(start).ok()?;
         self.stage = Stage::Next;
         self.at = end;
-        Some((key, Span::new(start, end)))
+        Some(Span::new(start, end))
     }
 }
 

@@ -20,7 +20,7 @@ use drowse_core::front::Front;
 use drowse_core::front::http::bodies::{Bodies, SHORT};
 use drowse_core::front::http::sessions::{SessionKey, Sessions, Slot};
 use drowse_core::front::http::{
-    self, Accepts, Gate, Get, Headers, Limit, Limits, Post, Refusal, Route, mirror, pages,
+    self, Accepts, Gate, Get, Limit, Limits, Post, Refusal, Route, mirror, pages,
 };
 use drowse_core::message::Writer;
 use drowse_core::time::Instant;
@@ -33,13 +33,11 @@ use super::held::{Untaken, hold};
 use super::lane::on_one_line;
 use super::once::{Once, OnceSource};
 use super::session::{Permit, Session, Stream};
+use super::view::View;
 use super::{Options, Stop};
 use crate::bridge::{Guest, Hub, Offered};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// The principal of all modern clients of an endpoint: who they are it cannot tell.
@@ -68,28 +66,6 @@ pub(super) struct State {
     patience: Rc<Alarms>,
     legacy_patience: Rc<Alarms>,
     this: Weak<Self>,
-}
-
-/// The headers of a request for the core.
-struct View<'h>(&'h HeaderMap);
-
-impl Headers for View<'_> {
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        // A name that is known needs no reading.
-        let all = match name {
-            "host" => self.0.get_all(header::HOST),
-            "origin" => self.0.get_all(header::ORIGIN),
-            "accept" => self.0.get_all(header::ACCEPT),
-            "content-type" => self.0.get_all(header::CONTENT_TYPE),
-            "content-encoding" => self.0.get_all(header::CONTENT_ENCODING),
-            "mcp-session-id" => self.0.get_all(SESSION),
-            "mcp-protocol-version" => self.0.get_all(VERSION),
-            "mcp-method" => self.0.get_all(METHOD),
-            "mcp-name" => self.0.get_all(NAME),
-            other => self.0.get_all(other),
-        };
-        all.into_iter().map(HeaderValue::as_bytes)
-    }
 }
 
 /// What a body takes of what all may.
@@ -261,7 +237,7 @@ impl State {
         if self.options.origins.is_empty() {
             return None;
         }
-        self.gate(at).page(&View(headers)).and_then(|origin| HeaderValue::from_bytes(origin).ok())
+        self.gate(at).page(&View::new(headers)).and_then(|origin| HeaderValue::from_bytes(origin).ok())
     }
 
     async fn serve<B>(&self, request: Request<B>, at: Option<CameAt>) -> Result<Response, Refused>
@@ -272,7 +248,7 @@ impl State {
             return Err(Refusal::Closing.into());
         }
         let (head, body) = request.into_parts();
-        let view = View(&head.headers);
+        let view = View::new(&head.headers);
         let gate = self.gate(at);
         let authority = head.uri.authority().map(::http::uri::Authority::as_str);
         if head.method == Method::OPTIONS && gate.asks_first(&view, authority)? {

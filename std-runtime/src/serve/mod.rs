@@ -14,6 +14,7 @@ pub mod limits;
 mod once;
 mod session;
 mod turns;
+mod view;
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -18,7 +18,7 @@ pub fn says(header: &[u8], raw: &[u8]) -> bool {
                 let groups = core::iter::from_fn(|| base64_group(&mut text)).flatten();
                 groups.eq(base64.iter().copied())
             }
-            None => json::text(raw).eq(header.iter().copied()),
+            None => core::str::from_utf8(header).is_ok_and(|header| json::str_eq(raw, header)),
         },
         Some(b't' | b'f') => header == raw,
         Some(b'-' | b'0'..=b'9') => {
