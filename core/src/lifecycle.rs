@@ -116,7 +116,7 @@ enum Then {
         quiet: bool,
         exit: Option<Exit>,
     },
-    /// It died on the probe: once more, straight into `initialize`.
+    /// It died on the first question: once more, straight into the other one.
     Again {
         background: bool,
     },
@@ -243,7 +243,7 @@ impl Lifecycle {
         matches!(self.state, State::Stopping { .. })
     }
 
-    /// Whether the next start goes straight into `initialize`.
+    /// Whether the next start puts one question alone, as the server died on the other one.
     #[must_use]
     pub const fn is_straight(&self) -> bool {
         self.straight
@@ -508,7 +508,7 @@ impl Lifecycle {
         }
     }
 
-    /// The server could not be negotiated with. `again`: it may have died on the probe.
+    /// The server could not be negotiated with. `again`: it may have died on the question.
     pub fn handle_start_failed(&mut self, now: Instant, again: bool) {
         if let State::Starting { step: Start::Negotiate, background } = self.state {
             let again = again && !self.straight;

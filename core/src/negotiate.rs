@@ -14,8 +14,9 @@
 //!
 //! A refusal counts for the question that it answers, not for one put later: servers do answer twice.
 //!
-//! A server that was legacy the last time is asked with `initialize` first; that too is checked, and hedged the other
-//! way round.
+//! A server that was legacy the last time is asked with `initialize` first, and so is one of which nothing is known and
+//! which a legacy client wants; that too is checked, and hedged the other way round. What such a server answers first
+//! decides at once: one of both eras speaks the era of the first question that it takes.
 
 use core::fmt;
 
@@ -156,20 +157,24 @@ pub struct Negotiation {
     /// Wire ids of the first and the latest probe, and of the latest `initialize`.
     discover_ids: Option<(u64, u64)>,
     initialize_id: Option<u64>,
-    /// The first question was `initialize` and nothing else was to be tried: a server that died on the probe.
+    /// Nothing but the first question is to be tried: the server died on the other one.
     straight: bool,
+    /// `initialize` was the first question.
+    legacy_first: bool,
     /// The server is one behind a URL.
     http: bool,
     old_tried: bool,
 }
 
 impl Negotiation {
-    /// Starts with the process. `remembered` is the era of the last time, `straight` asks for `initialize` alone
-    /// because the server died on the probe a moment ago.
+    /// Starts with the process. `likely` is the era of the last time, or that of whoever wants the server: its question
+    /// comes first. `straight` asks that alone because the server died on the other one a moment ago; without an era, that
+    /// was the probe.
     #[must_use]
-    pub fn new(now: Instant, pin: Pin, remembered: Option<Era>, straight: bool, limits: Limits) -> Self {
+    pub fn new(now: Instant, pin: Pin, likely: Option<Era>, straight: bool, limits: Limits) -> Self {
         let straight = straight && pin.era() != Some(Era::Modern);
-        let legacy_first = pin.era().or(remembered) == Some(Era::Legacy) || straight;
+        let unsaid = if straight { Era::Legacy } else { Era::Modern };
+        let legacy_first = pin.era().or(likely).unwrap_or(unsaid) == Era::Legacy;
         Self {
             pin,
             limits,
@@ -187,6 +192,7 @@ impl Negotiation {
             discover_ids: None,
             initialize_id: None,
             straight,
+            legacy_first,
             http: false,
             old_tried: false,
         }
@@ -249,6 +255,16 @@ impl Negotiation {
             && self.pin.era() != Some(Era::Modern)
             && !self.known_modern
             && matches!(self.discover, Ask::Asked | Ask::Refused)
+    }
+
+    /// The same the other way round: it may have died on an `initialize` that came first.
+    #[must_use]
+    pub fn may_have_died_on_initialize(&self) -> bool {
+        matches!(self.state, State::Asking | State::Failed(NegotiationError::Ended))
+            && !self.straight
+            && self.pin.era().is_none()
+            && self.legacy_first
+            && self.initialize == Ask::Asked
     }
 
     /// The next message to send, with the wire id that `id` makes for the question. Call until `None`.
@@ -333,6 +349,11 @@ impl Negotiation {
         matches!(self.state, State::Asking | State::Verdict { .. })
     }
 
+    /// Nobody knows yet what the server would answer to the probe, and it may be asked.
+    fn has_probe_left(&self) -> bool {
+        self.discover == Ask::Idle && self.pin.era().is_none() && !self.straight
+    }
+
     fn was_probe(&self, frame: &[u8], id: Span) -> bool {
         let asked = self.discover_ids.map(|(first, latest)| first..=latest);
         json::as_u64(id.of(frame)).is_some_and(|id| asked.is_some_and(|asked| asked.contains(&id)))
@@ -363,8 +384,9 @@ impl Negotiation {
     /// Over HTTP: a question was answered with a status that is no answer.
     pub fn handle_status(&mut self, now: Instant, question: Question, wire: u64, status: u16) {
         let error = NegotiationError::Http(status);
+        let more = question == Question::Initialize && self.has_probe_left();
         match (question, status) {
-            (_, 500..=599) if self.is_open() => self.state = State::Failed(error),
+            (_, 500..=599) if self.is_open() && !more => self.state = State::Failed(error),
             (Question::Discover, _) if self.discover_waits(Some(wire)) => self.discover_failed(error),
             (Question::Initialize, 400 | 404 | 405)
                 if self.initialize_waits(Some(wire)) && !self.old_tried =>
@@ -382,10 +404,13 @@ impl Negotiation {
 
     /// Over HTTP: the connection broke before that question was answered. There are servers that answer an unknown
     /// method so.
-    pub fn handle_broken(&mut self, question: Question, wire: u64) {
+    pub fn handle_broken(&mut self, now: Instant, question: Question, wire: u64) {
         match question {
             Question::Discover if self.discover_waits(Some(wire)) => {
                 self.discover_failed(NegotiationError::Broken);
+            }
+            Question::Initialize if self.initialize_waits(Some(wire)) && self.has_probe_left() => {
+                self.initialize_failed(now, NegotiationError::Broken);
             }
             Question::Initialize if self.initialize_waits(Some(wire)) => {
                 self.state = State::Failed(NegotiationError::Broken);
@@ -429,10 +454,10 @@ impl Negotiation {
         }
     }
 
-    /// There is no such stream: what `initialize` was refused with stands.
-    pub const fn handle_no_endpoint(&mut self) {
+    /// There is no such stream: what `initialize` was refused with stands, unless the probe was not put yet.
+    pub fn handle_no_endpoint(&mut self, now: Instant) {
         if let State::OldTransport { status, .. } = self.state {
-            self.state = State::Failed(NegotiationError::Http(status));
+            self.initialize_failed(now, NegotiationError::Http(status));
         }
     }
 
@@ -540,7 +565,7 @@ impl Negotiation {
             self.initialize_failed(now, NegotiationError::NoCommonVersion);
             return Heard::Consumed;
         };
-        self.state = if matches!(self.discover, Ask::Asked | Ask::Queued) {
+        self.state = if matches!(self.discover, Ask::Asked | Ask::Queued) && !self.legacy_first {
             State::Verdict { until: now.after(self.limits.verdict), outcome: Ok(revision) }
         } else {
             State::Confirming(revision)

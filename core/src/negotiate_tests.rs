@@ -863,9 +863,35 @@ fn remembered_legacy_that_is_silent_is_hedged_the_other_way_round() {
     talk.settles_on(MODERN);
     talk = copy.fork();
     talk.answers(INIT, &initialized("2025-11-25"));
-    assert_eq!(talk.awaits(), Some((500, Reason::Verdict)));
-    talk.answers(PROBE, &error(-32601));
     talk.settles_on(LEGACY);
+    talk.answers(PROBE, &described(ONLY_MODERN));
+    talk.settles_on(LEGACY);
+}
+
+#[test]
+fn a_server_that_dies_on_initialize_may_be_probed_alone() {
+    let mut talk = Talk::with(Pin::None, Some(Era::Legacy), false);
+    talk.negotiation.handle_end();
+    talk.fails(NegotiationError::Ended);
+    assert!(talk.negotiation.may_have_died_on_initialize());
+    // So slow that both questions waited for it: the first one is to blame.
+    let mut talk = Talk::with(Pin::None, Some(Era::Legacy), false);
+    talk.passes(2_000);
+    talk.negotiation.handle_end();
+    assert!(talk.negotiation.may_have_died_on_initialize());
+    for mut talk in [Talk::new(), Talk::pinned("legacy"), Talk::pinned("modern")] {
+        talk.negotiation.handle_end();
+        assert!(!talk.negotiation.may_have_died_on_initialize());
+    }
+    let mut talk = Talk::with(Pin::None, Some(Era::Modern), true);
+    assert_eq!(talk.said(), ["discover 2026-07-28"]);
+    assert_eq!(talk.awaits(), Some((60_000, Reason::Connect)), "no hedge: `initialize` kills it");
+    talk.answers(PROBE, &described(ONLY_MODERN));
+    talk.settles_on(MODERN);
+    let mut talk = Talk::with(Pin::None, Some(Era::Modern), true);
+    talk.negotiation.handle_end();
+    talk.fails(NegotiationError::Ended);
+    assert!(!talk.negotiation.may_have_died_on_initialize() && !talk.negotiation.may_have_died_on_probe());
 }
 
 #[test]

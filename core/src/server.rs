@@ -138,6 +138,9 @@ pub struct Server<S, R = [relay::Slot; 0]> {
     negotiation: Option<Negotiation>,
     revision: Option<Revision>,
     remembered: Option<Era>,
+    /// The era of the client for whom something is handed in next, and of the one who wanted the server when it was not up.
+    asker: Option<Era>,
+    wanted_by: Option<Era>,
     /// The next number for a message of our own: even ones ask `server/discover`, odd ones anything else.
     own: u64,
     keepalive: Keepalive,
@@ -205,6 +208,8 @@ where
             negotiation: None,
             revision: None,
             remembered: config.remembered,
+            asker: None,
+            wanted_by: None,
             own: 0,
             keepalive: Keepalive::new(config.keepalive),
             start_error: None,
@@ -293,6 +298,7 @@ where
     /// # Errors
     /// If every slot is in use, or the server cannot be used now.
     pub fn submit(&mut self, now: Instant, operation: Operation) -> Result<Key, Refusal> {
+        let asker = self.asker.take();
         if let Some(why) = self.lifecycle.unavailable(now) {
             return Err(Refusal::Unavailable(why));
         }
@@ -300,10 +306,27 @@ where
             return Err(Refusal::Unavailable(Unavailable::Unkillable));
         }
         let allowance = operation.allowance.unwrap_or(self.config.allowance);
+        let is_first = !self.link.has_queued();
         let key = self.link.submit(now, operation.method, allowance).map_err(|_| Refusal::Full)?;
         self.now = now;
+        if is_first {
+            self.note_asker(asker);
+        }
         self.lifecycle.begin(now);
         Ok(key)
+    }
+
+    /// What is handed in next, accepted or not, is for a client of that era; what is handed in without that is drowse's own. As long as
+    /// nothing is known of the server's era, a start asks first what the client who caused it would like to hear: a server
+    /// of both eras is then one of the client's. Starts of drowse's own go on for whoever caused the one before.
+    pub const fn ask_for(&mut self, era: Era) {
+        self.asker = Some(era);
+    }
+
+    fn note_asker(&mut self, asker: Option<Era>) {
+        if !self.lifecycle.is_up() {
+            self.wanted_by = asker.or(self.wanted_by);
+        }
     }
 
     /// Whether somebody may have one more request under way, who has as many as `theirs` says. Nobody gets more than four
@@ -338,6 +361,8 @@ where
     /// Somebody wants the server awake, without an operation.
     pub fn wake(&mut self, now: Instant) {
         self.now = now;
+        let asker = self.asker.take();
+        self.note_asker(asker);
         self.lifecycle.wake(now);
     }
 
@@ -478,20 +503,25 @@ where
                     self.gathering.handle_ready(self.now);
                 }
             } else if let Some(error) = negotiation.failure() {
-                let again = error == NegotiationError::Ended
-                    && negotiation.may_have_died_on_probe()
-                    && !self.lifecycle.is_straight();
+                // What was legacy the last time is not started twice: the next start finds out.
+                let other = if self.remembered.is_none() && negotiation.may_have_died_on_initialize() {
+                    Some(Era::Modern)
+                } else if negotiation.may_have_died_on_probe() {
+                    Some(Era::Legacy)
+                } else {
+                    None
+                };
+                let again =
+                    other.filter(|_| error == NegotiationError::Ended && !self.lifecycle.is_straight());
                 self.negotiation = None;
                 self.start_error = Some(StartError::Negotiation(error));
                 if self.lifecycle.is_negotiating() {
-                    if again {
-                        // The verdict is remembered, so that the next start does not probe it to death either.
-                        self.remembered = Some(Era::Legacy);
-                    } else {
-                        self.remembered = None;
+                    // The verdict is remembered, so that the next start does not ask it to death either.
+                    self.remembered = again;
+                    if again.is_none() {
                         self.link.fail_queued(Cause::StartFailed);
                     }
-                    self.lifecycle.handle_start_failed(self.now, again);
+                    self.lifecycle.handle_start_failed(self.now, again.is_some());
                 }
             }
         }

@@ -2,9 +2,11 @@
 
 #![expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 
+use std::borrow::ToOwned;
 use std::boxed::Box;
 use std::format;
-use std::string::ToString;
+use std::string::{String, ToString};
+use std::vec::Vec;
 
 use serde_json::{Value, json};
 
@@ -169,6 +171,107 @@ fn a_server_that_dies_on_the_probe_is_started_straight() {
     world.use_it();
     let did = world.done();
     assert_eq!(did.iter().filter(|did| matches!(did, Did::Spawn(_))).count(), 1, "the verdict is remembered");
+}
+
+/// What a client of that era wants of a server that never ran: how often that was started, and what it was asked.
+fn asked_for(world: &mut World, era: Era) -> (usize, Vec<String>) {
+    world.done();
+    world.server.ask_for(era);
+    world.use_it();
+    let did = world.done();
+    let spawns = did.iter().filter(|did| matches!(did, Did::Spawn(_))).count();
+    let questions = did.into_iter().filter_map(|did| match did {
+        Did::Send(method) if matches!(&*method, "server/discover" | "initialize") => Some(method),
+        _ => None,
+    });
+    (spawns, questions.collect())
+}
+
+#[test]
+fn a_server_of_both_eras_speaks_that_of_the_client_who_caused_its_start() {
+    for era in ERAS {
+        for boot in [10, 30_000] {
+            let mut world = World::new(resident(idle(60)), Era::Modern);
+            world.behaviour.both = true;
+            world.behaviour.boot = Duration::from_millis(boot);
+            let call = {
+                world.server.ask_for(era);
+                world.call("tools/call")
+            };
+            // Whoever comes while it starts has caused nothing.
+            world.server.ask_for(if era == Era::Legacy { Era::Modern } else { Era::Legacy });
+            world.call("tools/list");
+            world.seconds(31);
+            assert!(world.is_answered(call));
+            assert_eq!(world.server.remembered(), Some(era), "{boot}");
+            world.seconds(70);
+            assert!(!world.has_process());
+            // From then on it is known.
+            for other in ERAS {
+                world.server.ask_for(other);
+                world.call("tools/call");
+                world.seconds(31);
+                assert_eq!(world.server.revision().map(Revision::era), Some(era));
+                world.seconds(70);
+            }
+        }
+    }
+    // drowse's own starts ask for the modern era first.
+    let mut world = World::new(idle(60), Era::Modern);
+    world.behaviour.both = true;
+    world.act(|server, now| server.wake(now));
+    world.server.ask_for(Era::Legacy);
+    world.call("tools/call");
+    world.seconds(1);
+    assert_eq!(world.server.revision(), Some(Revision::V2026_07_28));
+}
+
+#[test]
+fn servers_of_one_era_are_found_whoever_wants_them() {
+    let both = ["initialize".to_owned(), "server/discover".to_owned()];
+    // It refuses `initialize`.
+    let mut world = World::new(idle(60), Era::Modern);
+    assert_eq!(asked_for(&mut world, Era::Legacy), (1, both.to_vec()));
+    assert_eq!(world.server.remembered(), Some(Era::Modern));
+    let mut world = World::new(idle(60), Era::Modern);
+    assert_eq!(asked_for(&mut world, Era::Modern), (1, both[1..].to_vec()));
+    let mut world = World::new(idle(60), Era::Legacy);
+    assert_eq!(asked_for(&mut world, Era::Legacy), (1, both[..1].to_vec()));
+    let mut world = World::new(idle(60), Era::Legacy);
+    assert_eq!(asked_for(&mut world, Era::Modern).0, 1);
+    // It dies on it, and is not asked that again.
+    let mut world = World::new(resident(idle(60)), Era::Modern);
+    world.behaviour.dies_on_initialize = true;
+    assert_eq!(asked_for(&mut world, Era::Legacy), (2, both.to_vec()));
+    assert_eq!(world.server.remembered(), Some(Era::Modern));
+    world.seconds(70);
+    assert_eq!(asked_for(&mut world, Era::Legacy), (1, both[1..].to_vec()));
+    // It dies on both.
+    let mut world = World::new(idle(60), Era::Modern);
+    (world.behaviour.dies_on_initialize, world.behaviour.dies_on_probe) = (true, true);
+    world.server.ask_for(Era::Legacy);
+    let call = world.call("tools/call");
+    world.seconds(10);
+    assert_eq!(world.fate(call), &failed(Cause::StartFailed, Ran::No));
+    assert_eq!(world.server.remembered(), None);
+    // A pin is stronger.
+    let mut world = World::new(Config { pin: Pin::Era(Era::Modern), ..idle(60) }, Era::Modern);
+    world.behaviour.both = true;
+    assert_eq!(asked_for(&mut world, Era::Legacy), (1, both[1..].to_vec()));
+}
+
+#[test]
+fn a_start_of_drowses_own_goes_on_for_whoever_caused_the_one_before() {
+    let mut world = World::new(resident(idle(600)), Era::Modern);
+    world.behaviour.both = true;
+    world.behaviour.mute = true;
+    world.server.ask_for(Era::Legacy);
+    world.call("tools/call");
+    world.seconds(61);
+    world.behaviour.mute = false;
+    world.act(Server::restart);
+    world.seconds(1);
+    assert_eq!(world.server.remembered(), Some(Era::Legacy));
 }
 
 #[test]

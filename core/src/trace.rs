@@ -9,6 +9,7 @@
 
 use core::fmt;
 
+use crate::era::Era;
 use crate::http::exchange::{Carried, Verdict};
 use crate::lifecycle::Exit;
 use crate::link::{Allowance, Key, Ran, Slot};
@@ -24,6 +25,8 @@ use crate::time::{Duration, Instant};
 pub enum Input<'a> {
     /// [`Server::submit`]
     Submit(Operation),
+    /// [`Server::ask_for`]
+    AskFor(Era),
     /// [`Server::cancel`]
     Cancel(Key),
     /// [`Server::hold`]
@@ -166,6 +169,10 @@ pub fn write<'b>(now: Instant, input: &Input<'_>, buffer: &'b mut [u8]) -> Resul
                 line.duration(total);
             }
         }
+        Input::AskFor(era) => {
+            line.word("ask-for");
+            line.word(era.name());
+        }
         Input::Cancel(key) => line.with_number("cancel", key.wire()),
         Input::Hold(key) => line.with_number("hold", key.wire()),
         Input::Release(key) => line.with_number("release", key.wire()),
@@ -264,6 +271,11 @@ pub fn parse(line: &[u8]) -> Result<(Instant, Input<'_>), ParseError> {
             };
             Input::Submit(Operation { method, allowance })
         }
+        b"ask-for" => Input::AskFor(match words.word()? {
+            b"legacy" => Era::Legacy,
+            b"modern" => Era::Modern,
+            _ => return Err(ParseError),
+        }),
         b"cancel" => Input::Cancel(words.key()?),
         b"hold" => Input::Hold(words.key()?),
         b"release" => Input::Release(words.key()?),
@@ -317,6 +329,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Server<S> {
             Input::Submit(operation) => return Output::Submitted(self.submit(now, operation)),
             Input::Frame(frame) => return Output::Heard(self.handle_frame(now, frame)),
             Input::Poll => return Output::Action(self.poll_action()),
+            Input::AskFor(era) => self.ask_for(era),
             Input::Cancel(key) => self.cancel(now, key),
             Input::Hold(key) => self.hold(now, key),
             Input::Release(key) => self.release(now, key),

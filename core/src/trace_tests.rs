@@ -40,6 +40,8 @@ fn every() -> Vec<(&'static str, Input<'static>)> {
             Input::Submit(Operation { method: Method::Tasks, allowance: Some(allowance) }),
         ),
         ("submit other", Input::Submit(Operation { method: Method::Other, allowance: None })),
+        ("ask-for legacy", Input::AskFor(Era::Legacy)),
+        ("ask-for modern", Input::AskFor(Era::Modern)),
         ("cancel 65538", Input::Cancel(key(65_538))),
         ("hold 65538", Input::Hold(key(65_538))),
         ("release 65538", Input::Release(key(65_538))),
@@ -264,10 +266,11 @@ fn busy() -> Server<[Slot; 2]> {
 fn each_input_does_what_its_method_does() {
     type Direct = fn(&mut Server<[Slot; 2]>, Instant);
     let operation = Operation { method: Method::ToolsList, allowance: None };
-    let pairs: [(Input<'_>, Direct); 33] = [
+    let pairs: [(Input<'_>, Direct); 34] = [
         (Input::Submit(operation), |server, now| {
             let _ = server.submit(now, Operation { method: Method::ToolsList, allowance: None });
         }),
+        (Input::AskFor(Era::Legacy), |server, _| server.ask_for(Era::Legacy)),
         (Input::Cancel(key(1)), |server, now| server.cancel(now, key(1))),
         (Input::Hold(key(1)), |server, now| server.hold(now, key(1))),
         (Input::Release(key(1)), |server, now| server.release(now, key(1))),
@@ -332,6 +335,7 @@ fn each_input_does_what_its_method_does() {
                 let timeless = matches!(
                     input,
                     Input::Submit(_)
+                        | Input::AskFor(_)
                         | Input::Defer
                         | Input::SetIdle(_)
                         | Input::SetLevel(_)

@@ -46,6 +46,7 @@ type Machine = Server<[Slot; SLOTS]>;
 #[derive(Clone, Debug)]
 enum Step {
     Submit(Method, Option<u64>),
+    AskFor(Era),
     Cancel(usize),
     Hold(usize),
     Release(usize),
@@ -231,6 +232,7 @@ fn carried() -> impl Strategy<Value = Carried> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (method(), proptest::option::of(0..20_000u64)).prop_map(|(method, limit)| Step::Submit(method, limit)),
+        2 => any::<bool>().prop_map(|legacy| Step::AskFor(if legacy { Era::Legacy } else { Era::Modern })),
         2 => (0..SLOTS).prop_map(Step::Cancel),
         1 => (0..SLOTS).prop_map(Step::Hold),
         1 => (0..SLOTS).prop_map(Step::Release),
@@ -407,6 +409,9 @@ impl Adapter {
         let now = self.now;
         match step {
             Step::Submit(method, limit) => self.submit(*method, *limit),
+            Step::AskFor(era) => {
+                self.give(Input::AskFor(*era));
+            }
             Step::Cancel(which) => {
                 if let Some(key) = self.key(*which) {
                     self.give(Input::Cancel(key));
@@ -585,7 +590,11 @@ impl Adapter {
             let quiet = Duration::from_millis(millis);
             Allowance { quiet, total: quiet.saturating_mul(3) }
         });
-        let before = format!("{:?}", self.machine);
+        // For whom it is goes with it, be it refused.
+        let nobody = |text: String| {
+            text.replace("asker: Some(Legacy)", "asker: None").replace("asker: Some(Modern)", "asker: None")
+        };
+        let before = nobody(format!("{:?}", self.machine));
         match self.give(Input::Submit(Operation { method, allowance })) {
             Output::Submitted(Ok(key)) => {
                 assert!(self.used.insert(key.wire()), "{key:?} was used before");

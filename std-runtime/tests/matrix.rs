@@ -89,4 +89,5 @@ mod matrix {
     mod subscriptions;
     mod tasks;
     mod translation;
+    mod wanted;
 }

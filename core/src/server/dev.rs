@@ -21,6 +21,8 @@ where
     /// sent waits for the new one.
     pub fn restart(&mut self, now: Instant) {
         self.now = now;
+        let asker = self.asker.take();
+        self.note_asker(asker);
         self.link.set_lost_as(Cause::Restarted);
         self.lifecycle.restart(now);
         self.settle();

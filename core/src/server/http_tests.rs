@@ -41,12 +41,15 @@ fn config() -> Config {
 }
 
 impl World {
-    fn new(config: Config) -> Self {
+    fn asleep(config: Config) -> Self {
         let server = Server::new(config, [Slot::EMPTY; 4], 0, CrashLog::new());
         let now = Instant::from_millis(1_000_000);
-        let mut world =
-            Self { server, now, did: Vec::new(), sent: Vec::new(), asked: None, failed: Vec::new() };
-        world.server.wake(now);
+        Self { server, now, did: Vec::new(), sent: Vec::new(), asked: None, failed: Vec::new() }
+    }
+
+    fn new(config: Config) -> Self {
+        let mut world = Self::asleep(config);
+        world.server.wake(world.now);
         world.drain();
         world
     }
@@ -419,6 +422,26 @@ fn a_server_in_trouble_is_not_taken_for_an_old_one() {
     let mut world = World::new(config());
     world.verdict(PROBE, world.wire(), Verdict::Unreachable);
     assert_eq!(world.server.start_error(), Some(StartError::Negotiation(NegotiationError::Unreachable)));
+}
+
+#[test]
+fn a_modern_server_that_cannot_be_asked_to_initialize_is_probed_all_the_same() {
+    let refusals =
+        [400, 404, 405, 401, 500, 503].map(|status| Verdict::Refused { status, ran: Ran::Unknown });
+    for verdict in refusals.into_iter().chain([Verdict::Broken, Verdict::Invalid]) {
+        let mut world = World::asleep(config());
+        world.server.ask_for(Era::Legacy);
+        let key = world.call(Method::ToolsCall);
+        assert_eq!(world.asked.map(|(asked, _)| asked), Some(INITIALIZE), "{:?}", world.did);
+        world.verdict(INITIALIZE, world.wire(), verdict);
+        if world.did.contains(&"OpenOldStream".to_string()) {
+            world.verdict(Carried::OldStream, 0, Verdict::NoStream);
+        }
+        assert_eq!(world.asked.map(|(asked, _)| asked), Some(PROBE), "{verdict:?}: {:?}", world.did);
+        world.discovered();
+        assert_eq!(world.server.revision(), Some(Revision::V2026_07_28), "{verdict:?}");
+        assert!(world.server.is_live(key));
+    }
 }
 
 #[test]

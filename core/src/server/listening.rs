@@ -56,7 +56,10 @@ where
     pub fn listen(&mut self, now: Instant, listener: Listener, uris: bool) -> Result<(), Refusal> {
         let key = match uris {
             true => Some(self.submit(now, Operation { method: Method::Listen, allowance: None })?),
-            false => None,
+            false => {
+                self.asker = None;
+                None
+            }
         };
         self.relay.begin(listener, key);
         Ok(())

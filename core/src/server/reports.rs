@@ -45,7 +45,8 @@ where
             self.writable = true;
             let straight = self.lifecycle.is_straight();
             self.http = Http::default();
-            let mut negotiation = Negotiation::new(now, pin, self.remembered, straight, limits);
+            let likely = self.remembered.or(self.wanted_by);
+            let mut negotiation = Negotiation::new(now, pin, likely, straight, limits);
             if self.is_http() {
                 negotiation = negotiation.over_http();
             }
@@ -263,8 +264,8 @@ where
                 self.link.handle_broken(wire);
                 if let Some(negotiation) = &mut self.negotiation {
                     match carried {
-                        Carried::Question(question) => negotiation.handle_broken(question, wire),
-                        Carried::OldStream => negotiation.handle_no_endpoint(),
+                        Carried::Question(question) => negotiation.handle_broken(now, question, wire),
+                        Carried::OldStream => negotiation.handle_no_endpoint(now),
                         _ => {}
                     }
                 }
@@ -277,7 +278,7 @@ where
                         Carried::Question(question) => {
                             negotiation.handle_status(now, question, wire, status);
                         }
-                        Carried::OldStream => negotiation.handle_no_endpoint(),
+                        Carried::OldStream => negotiation.handle_no_endpoint(now),
                         _ => {}
                     }
                 }
@@ -285,7 +286,7 @@ where
             Verdict::Invalid => self.handle_bad_answer(wire, Cause::InvalidAnswer),
             Verdict::NoStream => {
                 if let (Some(negotiation), Carried::OldStream) = (&mut self.negotiation, carried) {
-                    negotiation.handle_no_endpoint();
+                    negotiation.handle_no_endpoint(now);
                 }
             }
         }

@@ -54,6 +54,9 @@ pub(crate) struct Behaviour {
     /// It says nothing any more once it was negotiated.
     pub(crate) mute_after_start: bool,
     pub(crate) dies_on_probe: bool,
+    pub(crate) dies_on_initialize: bool,
+    /// It speaks both eras: that of the first question, to the end of its process.
+    pub(crate) both: bool,
     /// It stays when its input is closed; behind a URL, it does not answer the end of a session.
     pub(crate) ignores_eof: bool,
     pub(crate) ignores_terminate: bool,
@@ -72,6 +75,8 @@ impl Behaviour {
             mute: false,
             mute_after_start: false,
             dies_on_probe: false,
+            dies_on_initialize: false,
+            both: false,
             ignores_eof: false,
             ignores_terminate: false,
             ignores_kill: false,
@@ -116,6 +121,8 @@ struct Process {
     behaviour: Behaviour,
     started: Instant,
     input_open: bool,
+    /// The era that a server of both has chosen.
+    chosen: Option<Era>,
     /// Requests that wait for [`World::answer`].
     held: Vec<Held>,
 }
@@ -420,6 +427,9 @@ impl World {
         let behaviour = process.behaviour.clone();
         let generation = process.generation;
         let method = message["method"].as_str().unwrap_or_default();
+        let asked = if method == "initialize" { Era::Legacy } else { Era::Modern };
+        let chosen = *process.chosen.get_or_insert(asked);
+        let era = if behaviour.both { chosen } else { behaviour.peer.era() };
         let mut write = |at, message| self.agenda.push((at, generation, Event::Write(message)));
         let now = self.now;
         let started = self.server.revision().is_some();
@@ -430,7 +440,10 @@ impl World {
         if behaviour.mute || behaviour.mute_after_start && started {
             return;
         }
-        match (method, behaviour.peer.era()) {
+        match (method, era) {
+            ("initialize", _) if behaviour.dies_on_initialize => {
+                self.agenda.push((now, generation, Event::Exit(Exit::Status(1))));
+            }
             ("server/discover", _) if behaviour.dies_on_probe => {
                 self.agenda.push((now, generation, Event::Exit(Exit::Status(1))));
             }
@@ -533,6 +546,7 @@ impl World {
                         behaviour: self.behaviour.clone(),
                         started: self.now,
                         input_open: true,
+                        chosen: None,
                         held: Vec::new(),
                     });
                     self.server.handle_spawned(self.now);

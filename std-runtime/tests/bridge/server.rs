@@ -25,6 +25,8 @@ const PIPE: usize = 64 << 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Script {
     pub(crate) peer: Peer,
+    /// It speaks both eras: each of its processes that of the first question.
+    pub(crate) both: bool,
     /// It reads nothing before.
     pub(crate) boot: Duration,
     /// It stays for this long after its input was closed.
@@ -120,6 +122,7 @@ impl Script {
             tools_fault: None,
             listen_fault: None,
             ttl_ms: 0,
+            both: false,
         }
     }
 }
@@ -134,6 +137,8 @@ pub(crate) struct Process {
     /// Requests that run, by their id as text.
     running: RefCell<Vec<(String, Rc<Notify>)>>,
     initialized: Cell<bool>,
+    /// The era of the first question.
+    chosen: Cell<Option<Era>>,
     pub(super) given: RefCell<Vec<Task>>,
     /// What was subscribed to, and the streams that are open: ids and filters.
     subscribed: RefCell<BTreeSet<String>>,
@@ -173,6 +178,7 @@ impl Process {
             running: RefCell::default(),
             given: RefCell::default(),
             initialized: Cell::new(false),
+            chosen: Cell::new(None),
             subscribed: RefCell::default(),
             streams: RefCell::default(),
             said: Cell::new(0),
@@ -366,11 +372,15 @@ pub(super) fn request(
         json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {}})
     };
     let mut capabilities = capabilities;
-    if script.peer.era() == Era::Modern && !script.announces_nothing && !script.has_no_lists {
+    let asked = if method == "initialize" { Era::Legacy } else { Era::Modern };
+    let chosen = process.chosen.get().unwrap_or(asked);
+    process.chosen.set(Some(chosen));
+    let era = if script.both { chosen } else { script.peer.era() };
+    if era == Era::Modern && !script.announces_nothing && !script.has_no_lists {
         capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
     }
     let ready = !stage.outcomes().is_empty();
-    match (script.peer.era(), method) {
+    match (era, method) {
         (Era::Legacy, "ping") | (Era::Modern, "server/discover") if script.ignores_keepalive && ready => None,
         (Era::Legacy, "initialize") => result(json!({
             "protocolVersion": params["protocolVersion"],

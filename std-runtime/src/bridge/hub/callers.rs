@@ -477,7 +477,10 @@ impl Hub {
             return Flow::Next;
         };
         let submitted = match inner.has_room_for(connection) {
-            true => inner.server.submit(now, operation),
+            true => {
+                inner.ask_for(connection);
+                inner.server.submit(now, operation)
+            }
             false => Err(Refusal::Full),
         };
         match submitted {
@@ -544,6 +547,13 @@ impl Hub {
 impl Inner {
     fn is_quiet(&self) -> bool {
         self.server.lifecycle().in_flight() == 0
+    }
+
+    /// What is handed in next is for the client of that connection.
+    pub(super) fn ask_for(&mut self, connection: u64) {
+        if let Some(connection) = self.connections.get(&connection) {
+            self.server.ask_for(connection.front.era());
+        }
     }
 
     /// Whether a connection may have one more request under way. Of those that come by direct calls some are of one request

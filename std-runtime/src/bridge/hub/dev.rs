@@ -191,6 +191,9 @@ impl Hub {
                 if let Some(env) = dev.envs.remove(&job.number()) {
                     dev.workshop.set_env(env);
                 }
+                if let Some(client) = dev.waiters.get(&job.number()).map(|waiter| waiter.connection) {
+                    inner.ask_for(client);
+                }
                 inner.server.restart(now);
             }
             Step::Done { job, verdict } => {

@@ -388,6 +388,7 @@ impl Hub {
             return Ok(());
         };
         let operation = Operation { method: payload.method, allowance: payload.allowance };
+        inner.ask_for(payload.connection);
         match inner.server.submit(now, operation) {
             Ok(key) => {
                 inner.cache.sent(payload.method);

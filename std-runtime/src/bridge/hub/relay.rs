@@ -141,6 +141,9 @@ impl Hub {
     pub(super) fn listen(&self, inner: &mut Inner, now: Instant, listening: Listening<'_>) -> Flow {
         let Listening { connection, id, lists, names, starts, ears } = listening;
         let attached = inner.attach(lists, &names);
+        if attached.is_some() {
+            inner.ask_for(connection);
+        }
         let begun = attached.map(|listener| (listener, inner.server.listen(now, listener, starts)));
         match begun {
             Some((listener, Ok(()))) => {
