@@ -503,6 +503,7 @@ const VALUE_FLAGS: &[&str] = &[
     "--drain",
     "--discovery-wait",
     "--backend-url",
+    "--mcp-version",
     "--http",
     "--http-path",
     "--http-bearer-token",
@@ -673,22 +674,17 @@ fn for_urls(command: Command) -> Command {
 
 /// The flags that say what answers a server's questions.
 fn for_questions(command: Command) -> Command {
-    command
-        .arg(
-            value(
-                "root",
-                None,
-                "DIR",
-                "Tell the server of this directory when it asks for roots; repeatable",
-            )
-            .action(ArgAction::Append),
-        )
-        .arg(value(
-            "sampling-command",
-            None,
-            "COMMAND",
-            "Let the server ask a language model through this shell command",
-        ))
+    command.arg(root()).arg(value(
+        "sampling-command",
+        None,
+        "COMMAND",
+        "Let the server ask a language model through this shell command",
+    ))
+}
+
+fn root() -> Arg {
+    value("root", None, "DIR", "Tell the server of this directory when it asks for roots; repeatable")
+        .action(ArgAction::Append)
 }
 
 fn connect(command: Command) -> Command {

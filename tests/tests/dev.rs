@@ -5,6 +5,7 @@ mod dev {
     mod builds;
     mod client;
     mod ending;
+    mod eras;
     mod failures;
     mod http;
     mod killed;

@@ -133,7 +133,7 @@ pub(super) fn for_once(matches: &ArgMatches) -> Result<Settings, Failure> {
 }
 
 /// Every `--root`, as the URI that a server is told.
-fn roots(matches: &ArgMatches) -> Result<Option<Vec<String>>, Failure> {
+pub(super) fn roots(matches: &ArgMatches) -> Result<Option<Vec<String>>, Failure> {
     let typed: Vec<&String> = matches.get_many::<String>("root").into_iter().flatten().collect();
     let uri = |root: &&String| match root.strip_prefix("file://") {
         Some(path) if path.starts_with('/') => Ok((*root).clone()),

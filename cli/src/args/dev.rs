@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::ArgMatches;
+use drowse_core::era::Pin;
 use drowse_core::front::http::{Limits, Pace};
+use drowse_runtime::record::Setting;
 use drowse_runtime::serve::limits::{Named, in_force};
 
-use super::connect::{Variable, variables};
+use super::connect::{Variable, roots, variables};
 use super::front::{front, given};
 use super::seconds;
 use super::share::token;
@@ -32,6 +34,8 @@ pub(crate) struct Dev {
     pub(crate) drain: Duration,
     pub(crate) discovery_wait: Duration,
     pub(crate) replay_safe: bool,
+    pub(crate) pin: Pin,
+    pub(crate) roots: Vec<String>,
     pub(crate) sampling: bool,
     pub(crate) backend_url: Option<String>,
     pub(crate) http: Option<Http>,
@@ -80,9 +84,19 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Dev, Failure> {
         drain: period("drain", DRAIN_SECS)?,
         discovery_wait: period("discovery-wait", DISCOVERY_SECS)?,
         replay_safe: matches.get_flag("replay-safe"),
+        pin: pin(matches)?,
+        roots: roots(matches)?.unwrap_or_default(),
         sampling: matches.get_flag("sampling"),
         backend_url: matches.get_one::<String>("backend-url").cloned(),
         http: http(matches)?,
+    })
+}
+
+/// The same words as those of the setting.
+fn pin(matches: &ArgMatches) -> Result<Pin, Failure> {
+    let Some(typed) = matches.get_one::<String>("mcp-version") else { return Ok(Pin::None) };
+    Pin::from_name(typed).ok_or_else(|| {
+        Failure::usage(format!("--mcp-version takes {}; not `{typed}`", Setting::McpVersion.want()))
     })
 }
 
@@ -163,6 +177,30 @@ mod tests {
         assert_eq!(hold("--http-limit hold=2m --http-limit hold=off").ok(), Some(None));
         for wrong in ["hold=0", "hold=", "hold=soon", "hold=Off"] {
             assert!(hold(&format!("--http-limit {wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_version_and_the_roots_are_those_of_a_session() {
+        use drowse_core::era::{Era, Revision};
+        for (typed, pin) in [
+            ("dev x", Pin::None),
+            ("dev --mcp-version legacy x", Pin::Era(Era::Legacy)),
+            ("dev --mcp-version modern x", Pin::Era(Era::Modern)),
+            ("dev --mcp-version 2025-06-18 x", Pin::Revision(Revision::V2025_06_18)),
+        ] {
+            assert_eq!(line(typed).unwrap().0.pin, pin, "{typed}");
+        }
+        for wrong in ["dev --mcp-version 1999 x", "dev --mcp-version Legacy x", "dev --mcp-version= x"] {
+            let message = refused(wrong).message.clone();
+            assert!(message.contains("--mcp-version takes legacy, modern, or a revision"), "{message}");
+        }
+        let here = std::env::current_dir().unwrap();
+        let (dev, _) = line("dev --root file:///a --root . x").unwrap();
+        assert_eq!(dev.roots, ["file:///a".to_owned(), format!("file://{}", here.display())]);
+        assert!(line("dev --root= x").unwrap().0.roots.is_empty());
+        for wrong in ["dev --root file://host/a x", "dev --root /no/such/directory x"] {
+            assert!(refused(wrong).message.contains("--root"), "{wrong}");
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) fn dev(context: &Context, wanted: Dev) -> Result<Status, Failure> {
         drain: wanted.drain,
         discovery_wait: wanted.discovery_wait,
         replay_safe: wanted.replay_safe,
+        pin: wanted.pin,
+        roots: wanted.roots,
         sampling: wanted.sampling,
         backend_url: wanted.backend_url,
         http,

@@ -49,6 +49,11 @@ Standard input and output are the client's connection, of either era of the prot
 configuration in place of the server's own. The server starts with the first request that needs it, runs in this \
 directory with this environment, and may speak either era, too. Everything ends with the connection, and with Ctrl-C.
 
+A server of both eras speaks that of the client whose request starts it first, unless --mcp-version says otherwise: legacy, \
+modern, or a revision, which is then the only one. A legacy client that comes before any start is shown all that can be carried, and \
+drowse's name: the server's own instructions and serverInfo are not in the answer to its `initialize`, for which nothing is started. \
+--root is a directory (or file) that a legacy server may be told of, whatever the client's own roots are.
+
 Beside the server's tools the client has:
   dev_restart {rebuild?, env?}   a fresh server; with rebuild the build runs first, and the old server serves meanwhile. \
   A build that failed, or that changed nothing the command is made of, restarts nothing. env replaces what --env set.

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::{switch, value, variables};
+use super::{root, switch, value, variables};
 
 pub(super) fn build(command: Command) -> Command {
     let command = command
@@ -35,6 +35,13 @@ pub(super) fn build(command: Command) -> Command {
             "Put calls again that a restart ended, if their tools only read or are idempotent",
         ))
         .arg(value("backend-url", None, "URL", "Where the command serves, if it is an HTTP server"))
+        .arg(value(
+            "mcp-version",
+            None,
+            "VERSION",
+            "Pin the server's era or revision (legacy, modern, 2025-06-18), which is found out otherwise",
+        ))
+        .arg(root())
         .arg(switch(
             "sampling",
             None,

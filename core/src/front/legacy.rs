@@ -127,8 +127,10 @@ pub(super) const SHARED: [(&str, &[u8]); 6] = [
     ("logging", br#""logging":"#),
     ("experimental", br#""experimental":"#),
 ];
-/// All that the front can carry: what is shown of a server that never ran.
-pub(super) const EVERYTHING: &[u8] = br#"{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}"#;
+/// All that the front can carry whatever the client's era, without its end: what is shown of a server that never ran.
+pub(super) const EVERYTHING: &[u8] = br#"{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}"#;
+/// The rest for clients of the revision that has tasks (2025-11-25, basic/utilities/tasks, Server Capabilities).
+const TASKS: &[u8] = br#","tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}"#;
 
 /// Slices for [`shared`].
 pub(super) const SHARED_SLICES: usize = 3 * SHARED.len() + 1;
@@ -159,7 +161,10 @@ pub fn initialization<'a>(
     put(revision.name().as_bytes());
     put(br#"","capabilities":"#);
     match (described, found("protocolVersion").is_some()) {
-        (None, _) => put(EVERYTHING),
+        (None, _) => {
+            put(EVERYTHING);
+            put(if revision == Revision::V2025_11_25 { TASKS } else { b"}" });
+        }
         (Some(_), true) => put(found("capabilities").unwrap_or(b"{}")),
         (Some((bytes, span)), false) => shared(bytes, span, &mut put),
     }

@@ -121,7 +121,10 @@ pub fn discovery(handshake: Option<&[u8]>) -> Vec<&[u8], SLICES> {
     };
     put(br#","capabilities":"#);
     match (described, found("protocolVersion").is_some()) {
-        (None, _) => put(legacy::EVERYTHING),
+        (None, _) => {
+            put(legacy::EVERYTHING);
+            put(br#","extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
+        }
         (Some((bytes, span)), true) => legacy::shared(bytes, span, &mut put),
         (Some(_), false) => put(found("capabilities").unwrap_or(b"{}")),
     }

@@ -347,11 +347,27 @@ fn initialization_shows_what_can_be_had_in_this_era() {
 }
 
 #[test]
+fn tasks_of_a_server_that_never_ran_are_shown_to_those_who_know_them() {
+    for revision in Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Legacy) {
+        let value: serde_json::Value =
+            serde_json::from_slice(&initialization(None, revision, b"{}").concat()).unwrap();
+        let tasks = serde_json::json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+        let shown = (revision == Revision::V2025_11_25).then_some(&tasks);
+        assert_eq!(value["capabilities"].get("tasks"), shown, "{revision:?}");
+        assert_eq!(value["capabilities"]["prompts"]["listChanged"], true);
+    }
+}
+
+#[test]
 fn discovery_shows_what_can_be_had_in_this_era() {
     let shown = |handshake: Option<&str>| -> serde_json::Value {
         serde_json::from_slice(&discovery(handshake.map(str::as_bytes)).concat()).unwrap()
     };
     let unknown = shown(None);
+    assert_eq!(
+        unknown["capabilities"]["extensions"],
+        serde_json::json!({"io.modelcontextprotocol/tasks": {}})
+    );
     assert_eq!(
         unknown["capabilities"]["resources"],
         serde_json::json!({"subscribe": true, "listChanged": true})

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use drowse_core::activity::Asker;
 use drowse_core::capabilities::ClientCapabilities;
 use drowse_core::dev;
+use drowse_core::era::Pin;
 use drowse_core::lifecycle;
 use drowse_core::link::Allowance;
 use drowse_core::negotiate::Limits;
@@ -86,6 +87,10 @@ pub struct Options {
     pub discovery_wait: Duration,
     /// Calls that may run twice, by the annotations of their tools, are put again where a restart ended them.
     pub replay_safe: bool,
+    /// What is known of the server's revision.
+    pub pin: Pin,
+    /// The roots that a legacy server is told of, URIs.
+    pub roots: Vec<String>,
     /// A legacy server is told that it may ask for sampling.
     pub sampling: bool,
     /// What a request may take without an answer or progress.
@@ -249,6 +254,7 @@ fn another(stream: impl AsFd) -> io::Result<OwnedFd> {
 fn hub_config(options: &Options) -> HubConfig {
     HubConfig {
         server: server::Config {
+            pin: options.pin,
             lifecycle: lifecycle::Config {
                 input_grace: GRACE,
                 terminate_grace: GRACE,
@@ -284,9 +290,10 @@ fn hub_config(options: &Options) -> HubConfig {
             url: true,
             sampling: options.sampling,
             sampling_tools: options.sampling,
+            roots: !options.roots.is_empty(),
             ..ClientCapabilities::default()
         },
-        roots: Vec::new(),
+        roots: options.roots.clone(),
         lost: None,
         identity: "dev".to_owned(),
         log_level: None,

@@ -126,6 +126,8 @@ pub(super) struct Client {
     pub(super) notes: Vec<Value>,
     errors: Option<thread::JoinHandle<String>>,
     modern: bool,
+    /// What a legacy client was told by the handshake.
+    pub(super) opened: Value,
     last: u64,
 }
 
@@ -167,6 +169,7 @@ impl Client {
             notes: Vec::new(),
             errors: Some(errors),
             modern: era == "modern",
+            opened: Value::Null,
             last: 0,
         };
         if !client.modern {
@@ -176,6 +179,7 @@ impl Client {
                        "clientInfo": {"name": "t", "version": "1"}}),
             );
             assert_eq!(opened["result"]["capabilities"]["tools"]["listChanged"], true);
+            client.opened = opened["result"].clone();
             client.notify("notifications/initialized", json!({}));
         }
         client

@@ -239,6 +239,23 @@ fn clients_of_both_eras_keep_their_connections_while_the_server_is_replaced() {
 }
 
 #[test]
+fn a_server_of_both_eras_speaks_that_of_the_client_who_came_first() {
+    for (first, second, question) in
+        [("legacy", "modern", "initialize"), ("modern", "legacy", "server/discover")]
+    {
+        let place = Place::new();
+        let proxy = Proxy::start(&place, &[], &["--era", "dual"]);
+        for era in [first, second] {
+            assert!(!Client::new(&proxy, era).text("pid").is_empty());
+        }
+        proxy.end();
+        let asks = |method: &String| matches!(&**method, "initialize" | "server/discover");
+        let asked: Vec<String> = place.journal().methods().unwrap().into_iter().filter(asks).collect();
+        assert_eq!(asked, [question]);
+    }
+}
+
+#[test]
 fn a_token_from_a_file_or_a_variable_is_asked_for() {
     let place = Place::new();
     place.write("token", &format!("{TOKEN}\n"));

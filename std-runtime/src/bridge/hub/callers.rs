@@ -346,7 +346,7 @@ impl Hub {
                 return flow;
             }
             Inbound::Discover { id: request } => {
-                let known = inner.described();
+                let known = inner.described().or_else(|| inner.unseen());
                 inner.reply(id, request.of(frame), &front::discovery(known.as_deref()));
             }
             Inbound::Status { id: request } => {

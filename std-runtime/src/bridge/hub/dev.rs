@@ -17,11 +17,12 @@ mod answers;
 mod keeper;
 mod lists;
 
-/// What a server is shown to have that has not said so yet: all that can be carried, since a restart may bring it.
+/// What a server is shown to have to modern clients that has not said so yet: all that can be carried, since a restart may
+/// bring it.
 const UNSEEN: &str = concat!(
     r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"#,
-    r#""resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}},"#,
-    r#""serverInfo":{"name":"drowse","version":""#,
+    r#""resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{},"#,
+    r#""extensions":{"io.modelcontextprotocol/tasks":{}}},"serverInfo":{"name":"drowse","version":""#,
     env!("CARGO_PKG_VERSION"),
     r#""}}"#
 );
@@ -353,7 +354,7 @@ impl Inner {
         self.dev.as_ref().map_or_else(|| text.to_owned(), |dev| dev.workshop.redacted(text))
     }
 
-    /// What is shown of a server that never ran.
+    /// What a modern client is shown of a server that never ran.
     pub(super) fn unseen(&self) -> Option<Vec<u8>> {
         self.dev.as_ref().map(|_| UNSEEN.as_bytes().to_vec())
     }

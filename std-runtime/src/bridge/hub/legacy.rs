@@ -602,7 +602,7 @@ impl Inner {
             return Some(handshake.clone());
         }
         let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity);
-        let Some(saved) = saved else { return self.unseen() };
+        let saved = saved?;
         let header = saved.header;
         let version = match header.era.as_str() {
             "modern" => json!({"supportedVersions": [header.protocol_version]}),
