@@ -294,6 +294,7 @@ fn in_the_making(server: Server<[Slot; 2], [relay::Slot; 8]>, bytes: &[u8]) {
         }
         let operation = Operation { method: Method::ToolsCall, allowance: None };
         board::checksum(u64::from(server.has_room_for(|| bytes.len())));
+        server.ask_for(if wish.env { Era::Legacy } else { Era::Modern });
         if let Ok(key) = server.submit(at, operation) {
             server.mark_repeatable(key);
             server.cancel(at, key);
