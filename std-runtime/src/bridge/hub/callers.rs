@@ -203,7 +203,7 @@ impl Hub {
         pause
     }
 
-    fn client_backlog(&self, id: u64) -> usize {
+    pub(super) fn client_backlog(&self, id: u64) -> usize {
         self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.mouth.backlog())
     }
 
