@@ -30,7 +30,11 @@ impl Place {
         let Ok(message) = envelope::read(frame) else { return Self::Behind };
         match message {
             Message::Response { .. } | Message::Error { .. } => Self::Before,
-            Message::Request { .. } if RequestParts::of(&message).is_some_and(|parts| is_ours(frame, &parts, dev)) => Self::Ours,
+            Message::Request { .. }
+                if RequestParts::of(&message).is_some_and(|parts| is_ours(frame, &parts, dev)) =>
+            {
+                Self::Ours
+            }
             Message::Notification { method, .. }
                 if Notification::from_json(method.of(frame)) == Notification::Cancelled =>
             {

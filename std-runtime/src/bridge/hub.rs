@@ -27,6 +27,7 @@ mod snapshot;
 mod streams;
 mod sync;
 mod tasks;
+mod unsettled;
 mod waiting;
 
 use std::cell::{Cell, RefCell};

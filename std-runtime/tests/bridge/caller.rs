@@ -107,7 +107,11 @@ impl Caller {
 
     /// Writes the same line so often, while nobody reads.
     #[allow(dead_code, reason = "each test crate uses a part of it")]
-    pub(crate) fn line_of_many<'c>(&'c mut self, line: &str, count: usize) -> Pin<Box<dyn Future<Output = ()> + 'c>> {
+    pub(crate) fn line_of_many<'c>(
+        &'c mut self,
+        line: &str,
+        count: usize,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'c>> {
         let lines = format!("{line}\n").repeat(count);
         Box::pin(async move { self.writer.write_all(lines.as_bytes()).await.unwrap() })
     }

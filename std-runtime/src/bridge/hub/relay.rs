@@ -80,7 +80,8 @@ impl Names {
 
 /// What a client is told that asks for too much.
 fn crowd(relay::Crowded { used, theirs, limit }: relay::Crowded, more: usize) -> String {
-    let more = if more == 1 { "another subscription".to_owned() } else { format!("{more} more subscriptions") };
+    let more =
+        if more == 1 { "another subscription".to_owned() } else { format!("{more} more subscriptions") };
     format!(
         "no room for {more}: of the {limit} that there may be, {used} are taken, {theirs} of them by this client, and a \
          fifth of the room is for others: end some"
