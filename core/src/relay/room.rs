@@ -80,6 +80,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 }
 
 #[cfg(test)]
+#[expect(clippy::std_instead_of_alloc, reason = "tests run on a host")]
 mod tests {
     use std::boxed::Box;
     use std::vec;
