@@ -36,9 +36,8 @@ pub fn parameters<'f>(
 /// How long the result is fresh after it was received; `None`: it is not.
 #[must_use]
 pub fn lifetime(frame: &[u8], message: &Message) -> Option<Duration> {
-    let Message::Response { result, .. } = *message else { return None };
-    let complete =
-        json::member(frame, result, "resultType").is_none_or(|kind| json::str_eq(kind.of(frame), "complete"));
+    let Message::Response { result, kind, .. } = *message else { return None };
+    let complete = kind.is_none_or(|kind| json::str_eq(kind.of(frame), "complete"));
     let millis = json::member(frame, result, "ttlMs").and_then(|ttl| json::as_u64(ttl.of(frame)))?;
     (complete && millis > 0).then(|| Duration::from_millis(millis).min(MAX_LIFETIME))
 }

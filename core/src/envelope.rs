@@ -55,6 +55,8 @@ pub enum Message {
         meta: Option<Span>,
         /// `result.isError` is `true`: it is the failure of a tool.
         is_error: bool,
+        /// `result.resultType`. Of a name that is repeated the last one counts, here as in [`Values`].
+        kind: Option<Span>,
     },
     /// The failure of a request.
     Error {
@@ -237,6 +239,8 @@ struct Parts {
     meta: Span,
     /// `isError` of the result.
     is_error: Span,
+    /// `resultType` of the result.
+    kind: Span,
     /// Members of params, and of their `_meta`.
     known: Values,
     /// The id stands there twice: neither may be used.
@@ -358,7 +362,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Walks the result, whose brace is at `at`, for the sake of `_meta` and `isError`.
+    /// Walks the result, whose brace is at `at`, for the sake of `_meta`, `isError` and `resultType`.
     #[inline]
     fn result(&mut self, at: usize) -> Result<usize, Failed> {
         self.each(at, |reader, key, value| {
@@ -366,8 +370,10 @@ impl Reader<'_> {
             let name = key.of(reader.frame);
             if is_name(name, Part::Meta.name()) {
                 reader.found_meta(key, Span::new(value, end));
-            } else if reader.parts.is_error.is_empty() && is_name(name, "isError") {
+            } else if is_name(name, "isError") {
                 reader.parts.is_error = Span::new(value, end);
+            } else if is_name(name, "resultType") {
+                reader.parts.kind = Span::new(value, end);
             }
             Ok(end)
         })
@@ -412,7 +418,8 @@ impl Reader<'_> {
     /// What the parts, each valid by itself, are together.
     #[inline]
     fn assemble(&self, end: usize) -> Result<Message, Fault> {
-        let Parts { version, id, method, params, result, error, meta, is_error, known, .. } = self.parts;
+        let Parts { version, id, method, params, result, error, meta, is_error, kind, known, .. } =
+            self.parts;
         if version.is_empty() {
             return missing(Part::Version, end);
         }
@@ -441,7 +448,7 @@ impl Reader<'_> {
                 Some(id) if self.is_null(id) => null_id(id),
                 Some(id) => {
                     let is_error = is_error.of(self.frame) == b"true";
-                    Ok(Message::Response { id, result, meta, is_error })
+                    Ok(Message::Response { id, result, meta, is_error, kind: present(kind) })
                 }
             },
             (None, Some(error)) => {

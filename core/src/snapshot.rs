@@ -447,9 +447,8 @@ impl Gathering {
         let first = pages == 0;
         let page = match *message {
             _ if self.bytes > limits.bytes.saturating_mul(2) => None,
-            Message::Response { result, .. } => {
-                let complete = json::member(frame, result, "resultType")
-                    .is_none_or(|kind| json::str_eq(kind.of(frame), "complete"));
+            Message::Response { result, kind, .. } => {
+                let complete = kind.is_none_or(|kind| json::str_eq(kind.of(frame), "complete"));
                 let items = json::member(frame, result, listing.member())
                     .filter(|items| complete && json::is_array(items.of(frame)));
                 items.map(|items| {

@@ -409,12 +409,12 @@ pub fn answer(
     let mut cut = Cut::new(frame);
     let legacy = server.era() == Era::Legacy;
     match *message {
-        Message::Response { id, result, .. } => {
+        Message::Response { id, result, kind, .. } => {
             cut.replace(id, &[Piece::Other(caller_id)])?;
             let has = |name| json::member(frame, result, name).is_some();
             // A modern server that says what kind of result it is says the rest as well; one that does not is read as
             // a legacy one (basic/index, Results).
-            let said = !verbatim && has("resultType");
+            let said = kind.is_some();
             if !verbatim && (legacy || !said) {
                 let at = Span::new(result.start() + 1, result.start() + 1);
                 let mut by = Pieces::default();

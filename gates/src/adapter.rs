@@ -478,7 +478,7 @@ impl Desk {
             Outcome::Progress { key, token } => {
                 if let Some(pending) = self.pending.get(key.index()).copied().flatten()
                     && let Some(wanted) =
-                        pending.parts.meta(pending.frame.get(), message::META_PROGRESS_TOKEN)
+                        pending.parts.value(envelope::Known::ProgressToken)
                     && let Ok(pieces) = splice::progress(frame, token, wanted)
                 {
                     spliced(Do::ToCaller, &pieces, frame, pending.frame.get());

@@ -326,8 +326,9 @@ fn expected_message(frame: &[u8], entries: &Entries<'_>) -> Result<Message, Vec<
         }
         (Some(method), None, ..) => Message::Notification { method, params: params.map(span), meta },
         (None, Some(id), Some(result), _) => {
-            let said = self::entries(result.of(frame)).and_then(|inner| inner.one("isError"));
-            Message::Response { id, result, meta, is_error: said.is_some_and(|said| said.get() == "true") }
+            let last = |name| self::entries(result.of(frame)).and_then(|inner| inner.all(name).pop());
+            let is_error = last("isError").is_some_and(|said| said.get() == "true");
+            Message::Response { id, result, meta, is_error, kind: last("resultType").map(span) }
         }
         (None, id, _, Some(error)) => Message::Error { id, error },
         other => panic!("the rules above left a gap: {other:?}"),

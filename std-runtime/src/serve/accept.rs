@@ -13,7 +13,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -120,14 +120,30 @@ impl Door {
         });
     }
 
-    async fn serve(&self, stream: TcpStream) {
+    async fn serve(self: &Rc<Self>, stream: TcpStream) {
         let limits = self.state.options.limits;
         let Ok(local) = stream.local_addr() else { return };
         let Ok(Some(modern)) = tokio::time::timeout(limits.head, speaks_two(&stream)).await else { return };
-        let router = TowerToHyperService::new(self.router.clone());
         let turns = modern.then(|| Turns::new(&limits, MULTIPLEXED as usize));
-        let service =
-            At { state: Rc::clone(&self.state), router, at: CameAt(local.ip()), turns: turns.clone() };
+        // No type of its own: so the future of a request has its place in the connection, and needs no allocation.
+        let (door, at, counted) = (Rc::clone(self), CameAt(local.ip()), turns.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let door = Rc::clone(&door);
+            let turn = counted.as_ref().map(Turns::begin);
+            async move {
+                // Nearly all of them: there is nothing to choose from.
+                let response = if request.uri().path() == door.state.options.path {
+                    let (head, body) = request.into_parts();
+                    door.state.respond(&head, body, Some(at)).await
+                } else {
+                    elsewhere(&door.router, request, at).await
+                };
+                Ok::<_, Infallible>(match turn {
+                    None => response,
+                    Some(turn) => turn.watch(response),
+                })
+            }
+        });
         let io = TokioIo::new(Watched::new(stream, limits.stalled, &self.state.hub));
         if modern {
             let connection = http2::Builder::new(Local)
@@ -199,36 +215,9 @@ async fn speaks_two(stream: &TcpStream) -> Option<bool> {
     }
 }
 
-/// Where the requests of a connection go, which are told where that came in.
-struct At {
-    state: Rc<State>,
-    router: TowerToHyperService<Router>,
-    at: CameAt,
-    /// Where there may be many at once.
-    turns: Option<Rc<Turns>>,
-}
-
-type Responds = Pin<Box<dyn Future<Output = Result<Response, Infallible>>>>;
-
-impl Service<Request<Incoming>> for At {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Responds;
-
-    fn call(&self, mut request: Request<Incoming>) -> Responds {
-        // Nearly all of them: there is nothing to choose from.
-        if request.uri().path() == self.state.options.path {
-            let (state, at) = (Rc::clone(&self.state), self.at);
-            let turn = self.turns.as_ref().map(Turns::begin);
-            return Box::pin(async move {
-                let response = state.respond(request, Some(at)).await;
-                Ok(match turn {
-                    None => response,
-                    Some(turn) => turn.watch(response),
-                })
-            });
-        }
-        request.extensions_mut().insert(self.at);
-        Box::pin(self.router.call(request))
-    }
+/// Answers what does not go to the endpoint, at first sight.
+async fn elsewhere(router: &Router, mut request: Request<Incoming>, at: CameAt) -> Response {
+    request.extensions_mut().insert(at);
+    let answered = Box::pin(TowerToHyperService::new(router.clone()).call(request)).await;
+    answered.unwrap_or_else(|never| match never {})
 }

@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use ::http::request::Parts;
 use ::http::{Method, StatusCode};
 use axum::body::Body;
 use axum::extract::Request;
@@ -217,12 +218,12 @@ impl State {
     }
 
     /// Answers a request.
-    pub(super) async fn respond<B>(&self, request: Request<B>, at: Option<CameAt>) -> Response
+    pub(super) async fn respond<B>(&self, head: &Parts, body: B, at: Option<CameAt>) -> Response
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        let page = self.page(request.headers(), at);
-        let mut response = match self.serve(request, at).await {
+        let page = self.page(&head.headers, at);
+        let mut response = match self.serve(head, body, at).await {
             Ok(response) => response,
             Err(refused) => refusal(&refused),
         };
@@ -240,14 +241,13 @@ impl State {
         self.gate(at).page(&View::new(headers)).and_then(|origin| HeaderValue::from_bytes(origin).ok())
     }
 
-    async fn serve<B>(&self, request: Request<B>, at: Option<CameAt>) -> Result<Response, Refused>
+    async fn serve<B>(&self, head: &Parts, body: B, at: Option<CameAt>) -> Result<Response, Refused>
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
         if self.stop.is_said() {
             return Err(Refusal::Closing.into());
         }
-        let (head, body) = request.into_parts();
         let view = View::new(&head.headers);
         let gate = self.gate(at);
         let authority = head.uri.authority().map(::http::uri::Authority::as_str);
@@ -633,7 +633,10 @@ pub(super) fn router(state: &Rc<State>) -> axum::Router {
     let endpoint = move |request: Request| {
         let state = Rc::clone(&shared);
         let at = request.extensions().get::<CameAt>().copied();
-        SendWrapper::new(async move { state.respond(request, at).await })
+        SendWrapper::new(async move {
+            let (head, body) = request.into_parts();
+            state.respond(&head, body, at).await
+        })
     };
     axum::Router::new().route(&state.options.path, axum::routing::any(endpoint)).fallback(nowhere)
 }
