@@ -39,6 +39,7 @@ mod call;
 mod exchange;
 mod question;
 mod state;
+mod unsettled;
 
 use self::call::{Call, Stage};
 pub use self::exchange::{
@@ -48,6 +49,7 @@ use self::question::{Attribution, Lingering};
 pub use self::question::{Candidate, Kind, Name, Unasked};
 use self::state::{Claim, Fields};
 pub use self::state::{Digest, STATE_LEN, Secret, State};
+pub use self::unsettled::{GRACE, SETTLING, Settled, Unsettled};
 
 #[cfg(test)]
 #[path = "held_tests.rs"]
@@ -144,7 +146,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Held<S> {
     /// call that is really concerned goes on, and the other one's answer is kept for its retry. So there the oldest
     /// call without an open question is taken, or else the oldest. Between principals a wrong guess would show one
     /// what another's call is about: if requests of several are with the server that could have led to a question, or
-    /// lately were, it is not put to anybody.
+    /// lately were, it is not put to anybody; where those are of clients that are away, not at once ([`Unsettled`]).
     ///
     /// # Errors
     /// If it cannot be put to anybody, and why.

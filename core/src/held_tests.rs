@@ -404,7 +404,7 @@ fn there_is_room_for_so_many_and_no_more() {
 }
 
 fn candidate(n: u64, principal: Principal, method: Method) -> Candidate {
-    Candidate { key: link(n), order: n, principal, method, capabilities: ALL }
+    Candidate { key: link(n), order: n, principal, method, capabilities: ALL, away: None }
 }
 
 #[test]
@@ -498,4 +498,37 @@ fn losses_are_named() {
         Some(&b"\"x\""[..])
     );
     assert_eq!(Retry::state_of(text.as_bytes(), None), None);
+}
+
+#[test]
+fn a_call_whose_client_is_away_leaves_it_open_whose_a_question_is() {
+    let mut world = World::new();
+    let call = |n, principal| candidate(n, principal, Method::ToolsCall);
+    let gone =
+        |n, principal, seconds| Candidate { away: Some(Duration::from_secs(seconds)), ..call(n, principal) };
+    let find = |world: &World, list: &[Candidate]| {
+        world.held.attribute(at(0), Kind::Form, None, list.iter().copied())
+    };
+    let unsettled = |seconds| Err(Unasked::Unsettled { principal: ANN, away: Duration::from_secs(seconds) });
+    for list in [[gone(3, BOB, 9), call(5, ANN)], [call(5, ANN), gone(3, BOB, 9)]] {
+        assert_eq!(find(&world, &list), unsettled(9));
+    }
+    let third = Principal(77);
+    assert_eq!(
+        find(&world, &[gone(3, BOB, 9), call(5, ANN), gone(6, third, 4)]),
+        unsettled(4),
+        "all of them"
+    );
+    assert_eq!(find(&world, &[gone(3, BOB, 9), call(5, ANN), call(6, third)]), Err(Unasked::Ambiguous));
+    // Nobody is there who could have asked.
+    assert_eq!(find(&world, &[gone(3, BOB, 9), gone(5, ANN, 9)]), Err(Unasked::Ambiguous));
+    let other = candidate(5, ANN, Method::Other);
+    assert_eq!(find(&world, &[gone(3, BOB, 9), other]), Err(Unasked::Ambiguous));
+    // It is the only one, or one of the same principal's.
+    assert_eq!(find(&world, &[gone(3, BOB, 9)]), Ok(link(3)));
+    assert!(find(&world, &[gone(3, ANN, 9), call(5, ANN)]).is_ok());
+    // What was cancelled lately counts all the same.
+    world.held.handle_cancelled(at(0), third, Method::ToolsCall);
+    assert_eq!(find(&world, &[gone(3, BOB, 9), call(5, ANN)]), Err(Unasked::Ambiguous));
+    assert_eq!(Unasked::Unsettled { principal: ANN, away: Duration::ZERO }.answer(), NoAnswer::Cancelled);
 }

@@ -23,12 +23,14 @@ use crate::time::{Duration, Instant, Reason, Timetable};
 mod expression;
 pub mod legacy;
 mod own;
+mod room;
 mod slots;
 #[cfg(test)]
 mod tests;
 pub mod wire;
 
 use self::own::Own;
+pub use self::room::Crowded;
 use self::slots::{Client, Content, Hearing, Slots, Stage, Standing, Topic, Want};
 pub use self::slots::{Listener, Slot, Uri};
 pub use self::wire::{Filter, List};
@@ -254,6 +256,11 @@ enum Blame {
 #[derive(Clone, Debug)]
 pub struct Relay<R> {
     slots: Slots<R>,
+    /// How many subscriptions there may be, and how many there are.
+    limit: usize,
+    weight: usize,
+    /// Where the next look at the slots begins.
+    cursor: u16,
     /// How long an answer may take.
     patience: Duration,
     /// How long the older of two streams is kept, where what is sent on them may arrive in another order.
@@ -303,6 +310,9 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     pub fn new(slots: R, patience: Duration, overlap: Duration) -> Self {
         Self {
             slots: Slots::new(slots),
+            limit: usize::MAX,
+            weight: 0,
+            cursor: 0,
             patience,
             overlap,
             era: None,
@@ -395,6 +405,7 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             hears: true,
             pending: 0,
             held: 0,
+            weight: 0,
             refused: None,
         };
         let index = self.slots.insert(Content::Client(client)).ok_or(Full)?;
@@ -494,6 +505,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
     pub fn close(&mut self, listener: Listener) {
         let Some(client) = self.client(listener) else { return };
         let counted = matches!(client.stage, Stage::Asking | Stage::Live);
+        let weight = usize::from(client.weight);
+        self.weight = self.weight.saturating_sub(weight);
         for index in 0..self.slots.count() {
             let Content::Want(want) = self.slots.at(index) else { continue };
             if want.listener == listener.index {
@@ -583,7 +596,8 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
             return Some(Step::Cancel { wire });
         }
         while core::mem::take(&mut self.work) {
-            for index in 0..self.slots.count() {
+            let first = core::mem::take(&mut self.cursor);
+            for index in first..self.slots.count() {
                 let step = match self.slots.at(index) {
                     Content::Client(client) => self.poll_client(index, client),
                     Content::Want(want) => self.poll_want(index, want),
@@ -591,9 +605,15 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
                     Content::Free => None,
                 };
                 if step.is_some() {
+                    // There may be more to do for it, and then for those behind it; and in the end for all.
+                    self.cursor = index;
                     self.work = true;
                     return step;
                 }
+            }
+            if first > 0 {
+                self.work = true;
+                continue;
             }
             if can_ask && let Some(step) = self.poll_stream(now, &mut wire) {
                 self.work = true;
@@ -688,7 +708,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Relay<R> {
 
     /// Whether somebody wants it who has said all and need not wait for the server any more.
     fn is_active(&self, topic: u16) -> bool {
-        self.slots.wants().any(|(_, want)| {
+        // Who wanted it first is mostly right behind it.
+        let (before, behind) = (0..topic, topic..self.slots.count());
+        behind.chain(before).any(|index| {
+            let Content::Want(want) = self.slots.at(index) else { return false };
             want.topic == topic
                 && want.hearing != Hearing::Refused
                 && matches!(

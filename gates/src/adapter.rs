@@ -212,7 +212,7 @@ impl Adapter {
 
     /// A line of the caller.
     fn request(&mut self, now: Instant, line: &[u8]) {
-        board::checksum(u64::from(Place::of(line) == Place::Behind));
+        board::checksum(u64::from(Place::of(line, true) == Place::Behind));
         let inbound = self.front.handle_frame(line, ALLOWANCE);
         board::checksum(self.front.read_count() + u64::from(self.front.is_open()));
         match inbound {

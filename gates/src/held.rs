@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) {
     let principal = Principal(board::now());
     let Some(key) = Key::from_wire(board::now()) else { return };
     let kind = Kind::of(bytes, parts.method, parts.params).unwrap_or(Kind::Form);
-    let candidate = Candidate { key, order: 0, principal, method, capabilities };
+    let candidate = Candidate { key, order: 0, principal, method, capabilities, away: None };
     held.handle_cancelled(at, principal, method);
     let call = held.attribute(at, kind, None, [candidate].into_iter()).unwrap_or_else(|why| {
         board::checksum(why.answer() as u64);

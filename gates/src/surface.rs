@@ -320,6 +320,7 @@ fn listeners(bytes: &[u8]) {
     let filter = relay::Filter::read(bytes, Some(whole));
     let lists = filter.map_or(relay::Lists::ALL, |filter| filter.lists);
     let names = filter.map_or(0, |filter| filter.uris(bytes).count());
+    server.relay_mut().set_limit(bytes.len());
     if let Ok(listener) = server.attach(lists) {
         if let Ok(uri) = server.want(listener, None) {
             board::checksum(u64::from(server.handle_updated(None, uri)));
@@ -341,8 +342,13 @@ fn listeners(bytes: &[u8]) {
     relay.set_patience(Duration::from_secs(names as u64));
     relay.announce();
     relay.expect_news();
+    relay.set_limit(names);
+    board::checksum(relay.grow(slots).len() as u64 + relay.free() as u64);
+    board::checksum(u64::from(relay.admit(names, || bytes.len()).is_ok()));
     for era in [Era::Legacy, Era::Modern] {
         let Ok(listener) = relay.attach(lists) else { return };
+        relay.weigh(listener, names as u16);
+        board::checksum(relay.weight_of(listener) as u64);
         let uri = relay.want(listener, None);
         let key = Key::from_wire(names as u64);
         relay.begin(listener, key);

@@ -5,6 +5,7 @@
 mod bridge;
 
 mod http {
+    mod away;
     mod bytes;
     mod encodings;
     mod gate;

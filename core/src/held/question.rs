@@ -8,7 +8,7 @@ use crate::message;
 use crate::method::Method;
 use crate::span::Span;
 use crate::splice::NoAnswer;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// What a question asks of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -78,6 +78,13 @@ pub enum Unasked {
     NoCall,
     /// It cannot be told whose call it belongs to.
     Ambiguous,
+    /// The same, but all others wait for answers of clients that are away: [`Unsettled`](super::Unsettled).
+    Unsettled {
+        /// The one whose call it would be without them.
+        principal: Principal,
+        /// How long they all have been away.
+        away: Duration,
+    },
     /// The caller has not declared that it can be asked for that. The call, if there is only one that it can be.
     Undeclared(Option<Key>),
     /// As many calls are held as there are slots.
@@ -103,7 +110,7 @@ impl core::fmt::Display for Unasked {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::NoCall => "no request was under way during which it may ask",
-            Self::Ambiguous => "it cannot be told whose request it belongs to",
+            Self::Ambiguous | Self::Unsettled { .. } => "it cannot be told whose request it belongs to",
             Self::Undeclared(_) => "whoever waits for the request cannot be asked for that",
             Self::TooMany => "too many requests wait for answers",
             Self::TooManyOfOne => "too many requests of the same client wait for answers",
@@ -128,6 +135,8 @@ pub struct Candidate {
     pub method: Method,
     /// What its caller declared with it.
     pub capabilities: ClientCapabilities,
+    /// A question of it is open, and for so long its client has not been there to hear of anything.
+    pub away: Option<Duration>,
 }
 
 impl Candidate {
@@ -158,12 +167,28 @@ pub(super) const fn may_leak(method: Method) -> bool {
     )
 }
 
+/// Whose requests are under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum There {
+    Nobodys,
+    /// Of one principal. `may_ask`: one of them may ask.
+    Of {
+        principal: Principal,
+        may_ask: bool,
+    },
+    Several,
+}
+
 /// Looks for the call of a question.
 pub(super) struct Attribution {
     kind: Kind,
     origin: Option<Key>,
     principal: Option<Principal>,
     several: bool,
+    /// Of those whose clients are there.
+    there: There,
+    /// The shortest time that a client has been away.
+    away: Duration,
     may_ask: bool,
     /// There is one without an open question whose caller cannot be asked: it is more likely the one that asks than
     /// another that waits for an answer already.
@@ -181,6 +206,8 @@ impl Attribution {
             origin,
             principal: None,
             several: false,
+            there: There::Nobodys,
+            away: Duration::MAX,
             may_ask: false,
             unable: false,
             only: None,
@@ -194,7 +221,16 @@ impl Attribution {
         }
         self.several |= self.principal.is_some_and(|principal| principal != request.principal);
         self.principal = Some(request.principal);
-        if !request.may_ask(self.origin) {
+        let may_ask = request.may_ask(self.origin);
+        match (request.away, self.there) {
+            (Some(away), _) => self.away = self.away.min(away),
+            (None, There::Nobodys) => self.there = There::Of { principal: request.principal, may_ask },
+            (None, There::Of { principal, may_ask: before }) if principal == request.principal => {
+                self.there = There::Of { principal, may_ask: before || may_ask };
+            }
+            (None, _) => self.there = There::Several,
+        }
+        if !may_ask {
             return;
         }
         self.only = (!self.may_ask).then_some(request.key);
@@ -210,7 +246,15 @@ impl Attribution {
     /// `others`: whether requests of others than that principal may still be under way.
     pub(super) fn result(self, others: impl FnOnce(Principal) -> bool) -> Result<Key, Unasked> {
         let principal = self.principal.filter(|_| self.may_ask).ok_or(Unasked::NoCall)?;
-        if self.several || others(principal) {
+        if self.several {
+            return Err(match self.there {
+                There::Of { principal, may_ask: true } if !others(principal) => {
+                    Unasked::Unsettled { principal, away: self.away }
+                }
+                _ => Unasked::Ambiguous,
+            });
+        }
+        if others(principal) {
             return Err(Unasked::Ambiguous);
         }
         let unable = self.unable;

@@ -66,6 +66,8 @@ pub(super) struct Client {
     /// Of its URIs: those that the server has not answered for, and those that it will hear of.
     pub(super) pending: u16,
     pub(super) held: u16,
+    /// For how much it counts.
+    pub(super) weight: u16,
     /// The first of its URIs that was refused.
     pub(super) refused: Option<(Why, Uri)>,
 }
@@ -160,16 +162,38 @@ impl Slot {
 pub(super) struct Slots<R> {
     storage: R,
     used: usize,
+    /// None below is free.
+    full: u16,
+    /// All from here on are.
+    top: u16,
 }
 
 impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Slots<R> {
     pub(super) fn new(mut storage: R) -> Self {
         storage.as_mut().fill(Slot::EMPTY);
-        Self { storage, used: 0 }
+        Self { storage, used: 0, full: 0, top: 0 }
     }
 
-    pub(super) fn count(&self) -> u16 {
+    /// Moves into a larger storage, and gives the other one back.
+    pub(super) fn grow(&mut self, mut storage: R) -> R {
+        let slots = storage.as_mut();
+        if slots.len() <= self.storage.as_ref().len() {
+            return storage;
+        }
+        slots.fill(Slot::EMPTY);
+        for (to, from) in slots.iter_mut().zip(self.storage.as_ref()) {
+            *to = *from;
+        }
+        core::mem::replace(&mut self.storage, storage)
+    }
+
+    fn room(&self) -> u16 {
         self.storage.as_ref().len().min(MOST) as u16
+    }
+
+    /// Whatever is there has an index below.
+    pub(super) const fn count(&self) -> u16 {
+        self.top
     }
 
     pub(super) const fn used(&self) -> usize {
@@ -177,11 +201,15 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Slots<R> {
     }
 
     pub(super) fn free(&self) -> usize {
-        usize::from(self.count()).saturating_sub(self.used)
+        usize::from(self.room()).saturating_sub(self.used)
     }
 
     pub(super) fn at(&self, index: u16) -> Content {
         self.storage.as_ref().get(usize::from(index)).map_or(Content::Free, |slot| slot.content)
+    }
+
+    fn is_free(&self, index: u16) -> bool {
+        self.storage.as_ref().get(usize::from(index)).is_none_or(|slot| slot.content == Content::Free)
     }
 
     pub(super) fn generation(&self, index: u16) -> u32 {
@@ -189,9 +217,11 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Slots<R> {
     }
 
     pub(super) fn insert(&mut self, content: Content) -> Option<u16> {
-        let index = (0..self.count()).find(|index| self.at(*index) == Content::Free)?;
+        let index = (self.full..self.room()).find(|index| self.is_free(*index))?;
         self.storage.as_mut().get_mut(usize::from(index))?.content = content;
         self.used += 1;
+        self.full = index.saturating_add(1);
+        self.top = self.top.max(self.full);
         Some(index)
     }
 
@@ -202,6 +232,10 @@ impl<R: AsRef<[Slot]> + AsMut<[Slot]>> Slots<R> {
             slot.content = Content::Free;
             slot.generation = slot.generation.wrapping_add(1);
             self.used = self.used.saturating_sub(1);
+            self.full = self.full.min(index);
+            while self.top > 0 && self.is_free(self.top - 1) {
+                self.top -= 1;
+            }
         }
     }
 

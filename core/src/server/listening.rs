@@ -23,6 +23,11 @@ where
         &self.relay
     }
 
+    /// What clients listen to, for its room ([`Relay::grow`], [`Relay::set_limit`], [`Relay::weigh`]).
+    pub const fn relay_mut(&mut self) -> &mut Relay<R> {
+        &mut self.relay
+    }
+
     /// A client begins to say what it listens to: changes of these lists, and what [`want`](Self::want) adds; then
     /// [`listen`](Self::listen).
     ///

@@ -27,6 +27,7 @@ mod snapshot;
 mod streams;
 mod sync;
 mod tasks;
+mod unsettled;
 mod waiting;
 
 use std::cell::{Cell, RefCell};
@@ -380,6 +381,7 @@ impl Hub {
             server = server.after_loss(lost);
         }
         server.set_level(config.log_level);
+        relay::limit(&mut server);
         let (epoch_micros, limit, count, revision) =
             (config.now_micros, config.limit, config.slots, config.revision);
         let questions = Questions::new(config.capabilities, config.roots.clone());

@@ -1,6 +1,7 @@
 //! Where what is said to a client goes: into a byte stream, or to somebody who is called for each message.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -28,6 +29,8 @@ pub(crate) trait Sink {
     fn backlog(&self) -> usize;
     /// Nobody is there any more.
     fn is_broken(&self) -> bool;
+    /// For how long nobody has been there to hear anything, though the client may come again.
+    fn away(&self) -> Option<Duration>;
     /// The hub says nothing more on this connection.
     fn close(&self);
 }
@@ -72,6 +75,14 @@ impl Mouth {
         match self {
             Self::Stream(outlet) => outlet.is_broken(),
             Self::Sink(sink) => sink.is_broken(),
+        }
+    }
+
+    /// For how long nobody has been there to hear anything. Whose byte stream is over is gone.
+    pub(super) fn away(&self) -> Option<Duration> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Sink(sink) => sink.away(),
         }
     }
 

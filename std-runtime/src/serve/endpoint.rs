@@ -468,6 +468,7 @@ impl State {
         message: &Message,
     ) -> Result<Response, Refusal> {
         let Some(guest) = session.guest() else { return Err(Refusal::UnknownSession) };
+        session.note_heard();
         http::fits(guest.legacy_revision(), message)?;
         let ids: Vec<Vec<u8>> = http::requests(&body, message).map(|id| id.of(&body).to_vec()).collect();
         if ids.is_empty() {

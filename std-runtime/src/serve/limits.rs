@@ -8,8 +8,8 @@ use drowse_core::time::Duration;
 
 /// More than that nobody needs.
 const MOST_SLOTS: u64 = 1_000_000;
-/// Room for all sessions is made at the start.
-const MOST_SESSIONS: u64 = 1 << 16;
+/// Room for all sessions is made at the start, and each hears of changed lists, for which the relay has 65,535 slots.
+const MOST_SESSIONS: u64 = 1 << 15;
 /// Far beyond any memory, and far from overflow.
 const MOST_BYTES: u64 = 1 << 40;
 /// A century, likewise.
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(of(&[("hold", 0)]).1.hold, None);
         // By hand: nothing that would overflow, use up the memory or let nobody in.
         let (limits, _) = of(&[("sessions", u64::MAX), ("head", u64::MAX), ("connections", 0)]);
-        assert_eq!((limits.sessions, limits.connections), (1 << 16, 1));
+        assert_eq!((limits.sessions, limits.connections), (1 << 15, 1));
         assert_eq!(limits.head, Duration::from_secs(MOST_SECONDS));
         for limit in LimitName::ALL {
             assert_eq!(LimitName::from_name(limit.name()), Some(limit));

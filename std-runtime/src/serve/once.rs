@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::body::Source;
 use super::held::Untaken;
@@ -62,6 +63,11 @@ impl Sink for Once {
 
     fn is_broken(&self) -> bool {
         self.lane.borrow().is_over()
+    }
+
+    fn away(&self) -> Option<Duration> {
+        // Who closes its stream takes the request back.
+        None
     }
 
     fn close(&self) {

@@ -6,13 +6,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use drowse_core::era::Revision;
 use drowse_core::front::http::events::{self, EventId, Log, STANDING};
 use drowse_core::front::http::sessions::SessionKey;
 use drowse_core::front::http::{Pace, Refusal};
 use drowse_core::message::Writer;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::body::Source;
 use super::endpoint::State;
@@ -33,6 +34,8 @@ pub(super) struct Session {
     untaken: Untaken,
     inner: RefCell<Inner>,
     guest: RefCell<Option<Rc<Guest>>>,
+    /// When its client was last heard, or stopped to listen.
+    heard: Cell<Instant>,
 }
 
 struct Inner {
@@ -164,12 +167,18 @@ impl Session {
             next: STANDING + 1,
             closed: false,
         };
-        Rc::new(Self { key, pace, unread, untaken, inner: RefCell::new(inner), guest: RefCell::new(None) })
+        let (inner, guest) = (RefCell::new(inner), RefCell::new(None));
+        Rc::new(Self { key, pace, unread, untaken, inner, guest, heard: Cell::new(Instant::now()) })
     }
 
     /// Its connection of the hub.
     pub(super) fn set_guest(&self, guest: Guest) {
         *self.guest.borrow_mut() = Some(Rc::new(guest));
+    }
+
+    /// Its client says something, or listens no more: from now on it may be away.
+    pub(super) fn note_heard(&self) {
+        self.heard.set(Instant::now());
     }
 
     pub(super) fn guest(&self) -> Option<Rc<Guest>> {
@@ -336,6 +345,7 @@ impl Session {
     pub(super) fn orphan(&self, stream: &Stream) {
         if stream.phase.get() == Phase::Undecided {
             stream.phase.set(Phase::Orphan);
+            self.note_heard();
             stream.lane.borrow_mut().clear();
         }
     }
@@ -443,6 +453,7 @@ impl Sink for Session {
                     // Its client does not read. It can come again for what is kept.
                     lane.clear();
                     stream.reader.set(0);
+                    self.note_heard();
                     lane.wake();
                 }
             }
@@ -473,6 +484,14 @@ impl Sink for Session {
 
     fn is_broken(&self) -> bool {
         self.is_closed()
+    }
+
+    fn away(&self) -> Option<Duration> {
+        let inner = self.inner.borrow();
+        let mut streams = inner.streams.iter().map(|(_, stream)| stream).chain([&inner.standing]);
+        let listens =
+            |stream: &Rc<Stream>| stream.reader.get() != 0 || stream.phase.get() == Phase::Undecided;
+        if streams.any(listens) { None } else { Some(self.heard.get().elapsed()) }
     }
 
     fn close(&self) {
@@ -520,6 +539,7 @@ impl Source for StreamSource {
             && hold.as_mut().poll(context).is_ready()
         {
             self.stream.reader.set(0);
+            self.session.note_heard();
             self.stream.away.set(true);
             return Poll::Ready(None);
         }
@@ -532,6 +552,7 @@ impl Drop for StreamSource {
     fn drop(&mut self) {
         if self.stream.reader.get() == self.reader {
             self.stream.reader.set(0);
+            self.session.note_heard();
             if !self.stream.is_standing() {
                 // What it did not read is kept, as far as there is room.
                 self.stream.lane.borrow_mut().clear();

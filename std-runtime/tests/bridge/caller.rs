@@ -1,6 +1,7 @@
 //! A client of the bridge, by hand-written lines.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::time::Duration;
 
 use drowse_core::activity::Asker;
@@ -102,6 +103,17 @@ impl Caller {
     /// Writes a line as it stands. A bridge that is gone does not read it.
     pub(crate) async fn line(&mut self, line: &str) {
         let _ = self.writer.write_all(format!("{line}\n").as_bytes()).await;
+    }
+
+    /// Writes the same line so often, while nobody reads.
+    #[allow(dead_code, reason = "each test crate uses a part of it")]
+    pub(crate) fn line_of_many<'c>(
+        &'c mut self,
+        line: &str,
+        count: usize,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'c>> {
+        let lines = format!("{line}\n").repeat(count);
+        Box::pin(async move { self.writer.write_all(lines.as_bytes()).await.unwrap() })
     }
 
     /// The next message; `None` at the end of the connection.

@@ -99,8 +99,13 @@ impl Endpoint {
 
     /// A session of a legacy client of that revision.
     pub(super) async fn session(&self, revision: &str) -> String {
+        self.session_with(revision, json!({})).await
+    }
+
+    /// The same with these capabilities.
+    pub(super) async fn session_with(&self, revision: &str, capabilities: Value) -> String {
         let mut client = self.connect().await;
-        let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}});
         client.post(&[], &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
         let (head, answer) = client.answer().await;
         assert_eq!((head.status, &answer["result"]["protocolVersion"]), (200, &json!(revision)), "{answer}");

@@ -23,6 +23,7 @@ over_both_transports! {
     one_callers_ids_are_not_anothers
     a_full_house_makes_callers_wait
     what_takes_requests_back_does_not_wait_for_their_room
+    what_needs_no_room_does_not_wait_for_it
     requests_wait_for_a_slow_start_outside_of_their_time
     an_answer_over_the_limit_fails_that_request_alone
     lines_that_are_no_answer_disturb_nobody
@@ -326,6 +327,33 @@ async fn what_takes_requests_back_does_not_wait_for_their_room(peer: Peer) {
     assert!(stage.elapsed() < begun + Duration::from_secs(1), "{:?}", stage.elapsed() - begun);
     assert!((0..7).all(|place| stage.runs(&place.to_string()) <= 1));
     assert_eq!((stage.runs("next"), stage.starts()), (1, 1));
+}
+
+async fn what_needs_no_room_does_not_wait_for_it(peer: Peer) {
+    let stage = Stage::new(Script::of(peer));
+    let hub = stage.bridge_with(sleepy(), |config| config.slots = 4);
+    stage.ready().await;
+    let begun = stage.elapsed();
+    let (mut old, _) = Caller::legacy(&hub, "2025-11-25", json!({})).await;
+    let mut new = Caller::connect(&hub).await;
+    for place in 0..7 {
+        old.plain(&json!(place), "tools/call", json!({"name": "never", "arguments": {}})).await;
+        new.start("never", json!({})).await;
+    }
+    for n in 0..3 {
+        old.plain(&json!(format!("ping{n}")), "ping", json!({})).await;
+    }
+    for n in 0..3 {
+        let pong = old.receive().await.unwrap();
+        assert_eq!((&pong["id"], &pong["result"]), (&json!(format!("ping{n}")), &json!({})), "{pong}");
+    }
+    let status = new.ask("drowse/status", json!({})).await;
+    assert!(status.get("result").is_some(), "{status}");
+    assert!(stage.elapsed() < begun + Duration::from_secs(1), "{:?}", stage.elapsed() - begun);
+    // Who does not read what it is told is not read from: nothing is gathered for it without end.
+    let mut writing = old.line_of_many(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#, 200_000);
+    let stuck = tokio::time::timeout(Duration::from_secs(5), &mut writing).await;
+    assert!(stuck.is_err(), "all was read");
 }
 
 async fn requests_wait_for_a_slow_start_outside_of_their_time(peer: Peer) {

@@ -28,6 +28,8 @@ in_both_eras! {
     a_hundred_restarts_leave_nothing_behind
     a_slow_client_is_told_once
     what_is_wrong_with_a_filter_is_said
+    nobody_takes_all_the_room_for_subscriptions
+    subscriptions_that_wait_for_the_server_leave_room_for_others
 }
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -369,9 +371,75 @@ async fn what_is_wrong_with_a_filter_is_said(era: Era) {
         let answer = caller.ask("subscriptions/listen", json!({"notifications": filter})).await;
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
     }
-    let many: Vec<String> = (0..2_000).map(|number| format!("a:{number}")).collect();
+    let many: Vec<String> = (0..5_000).map(|number| format!("a:{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let answer = caller.ask("subscriptions/listen", to(&many)).await;
     assert_eq!(failure(&answer), ("busy", "no"));
+    let said = answer["error"]["message"].as_str().unwrap();
+    assert!(said.contains("no room for 5000 more subscriptions: of the 4096"), "{said}");
     subscribe(&mut caller, &many[..200]).await;
+}
+
+async fn nobody_takes_all_the_room_for_subscriptions(era: Era) {
+    let (stage, hub) = awake(era).await;
+    let many: Vec<String> = (0..4_096).map(|number| format!("a:{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let mut greedy = Caller::connect(&hub).await;
+    subscribe(&mut greedy, &many[..3_276]).await;
+    // Those that name none count, too. Said twice is said once.
+    let id = greedy.send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).await;
+    assert_eq!(greedy.receive().await.unwrap()["params"]["_meta"][SUBSCRIPTION], id);
+    let answer = greedy.ask("subscriptions/listen", to(&["a:1", "a:1"])).await;
+    assert_eq!(failure(&answer), ("busy", "no"));
+    let said = answer["error"]["message"].as_str().unwrap();
+    assert!(said.contains("no room for another subscription: of the 4096 that there may be, 3277"), "{said}");
+    // A client that ends some has room again.
+    greedy.notify("notifications/cancelled", json!({"requestId": id})).await;
+    sleep(A_WHILE).await;
+    subscribe(&mut greedy, &["b:1"]).await;
+    // Whoever else comes finds some, of either era, until there is none; and whoever comes then hears of lists.
+    let (mut others, mut left) = (Vec::new(), 4_096 - 3_277);
+    while left > 0 {
+        let mut other = Caller::connect(&hub).await;
+        // The last of its own comes while there is a quarter of those before it left.
+        let share = (1..=left).rev().find(|count| count - 1 < 4 * (left - (count - 1))).unwrap();
+        if share < left {
+            let answer = other.ask("subscriptions/listen", to(&many[..=share])).await;
+            assert_eq!(failure(&answer), ("busy", "no"), "{share} of {left}");
+        }
+        subscribe(&mut other, &many[..share]).await;
+        left -= share;
+        others.push(other);
+    }
+    let (mut late, _) = Caller::legacy(&hub, "2025-11-25", json!({})).await;
+    sleep(A_WHILE).await;
+    assert_eq!(late.waiting().await, None);
+    stage.process().change_tools();
+    assert_eq!(late.receive().await.unwrap()["method"], "notifications/tools/list_changed");
+    late.plain(&json!("s"), "resources/subscribe", json!({"uri": "a:1"})).await;
+    assert_eq!(failure(&late.answer(&json!("s")).await), ("busy", "no"));
+    // What others gave back is there at once.
+    drop(greedy);
+    sleep(A_WHILE).await;
+    late.plain(&json!("t"), "resources/subscribe", json!({"uri": "a:1"})).await;
+    assert_eq!(late.answer(&json!("t")).await["result"], json!({}));
+    stage.process().update("a:1");
+    assert_eq!(late.receive().await.unwrap()["params"], json!({"uri": "a:1"}));
+}
+
+async fn subscriptions_that_wait_for_the_server_leave_room_for_others(era: Era) {
+    let stage = Stage::new(Script { boot: Duration::from_secs(5), ..Script::of(era) });
+    let hub = stage.bridge_with(sleepy(), |config| config.slots = 10);
+    let (mut greedy, mut other) = (Caller::connect(&hub).await, Caller::connect(&hub).await);
+    for _ in 0..20 {
+        greedy.send("subscriptions/listen", to(&["a:1"])).await;
+    }
+    sleep(A_WHILE).await;
+    let status = other.ask("drowse/status", json!({})).await;
+    assert_eq!(status["result"]["inFlight"], 8, "{status}");
+    let answer = other.call("echo", json!({"tag": "other"})).await;
+    assert!(answer.get("result").is_some(), "{answer}");
+    for _ in 0..20 {
+        assert_eq!(greedy.receive().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    }
 }

@@ -125,3 +125,21 @@ fn logs_are_whole_lines_and_as_many_as_are_asked_for() {
     assert!(lines.iter().any(|line| line == "flood ends"), "{lines:?}");
     client.close();
 }
+
+#[test]
+fn the_proxys_own_tools_wait_for_no_call_of_the_server() {
+    in_both_eras(|era| {
+        let place = Place::new();
+        let mut client = place.fixture(era, &[], &[]);
+        let slow = || json!({"ms": 60_000, "tag": "slow"});
+        for _ in 0..400 {
+            client.send_call("slow", slow());
+        }
+        place.wait_for_run("slow");
+        assert_eq!(client.status()["state"], "running");
+        client.call("dev_logs", json!({}));
+        // And it is the way out.
+        client.restart(json!({}));
+        assert_eq!(client.status()["generation"], 2);
+    });
+}

@@ -203,7 +203,7 @@ impl Hub {
         pause
     }
 
-    fn client_backlog(&self, id: u64) -> usize {
+    pub(super) fn client_backlog(&self, id: u64) -> usize {
         self.0.inner.borrow().connections.get(&id).map_or(0, |connection| connection.mouth.backlog())
     }
 
@@ -558,14 +558,25 @@ impl Inner {
 
     /// Whether a connection may have one more request under way. Of those that come by direct calls some are of one request
     /// each: what is of one principal counts together.
-    fn has_room_for(&self, connection: u64) -> bool {
+    pub(super) fn has_room_for(&self, connection: u64) -> bool {
         self.server.has_room_for(|| {
-            let guest = self.connections.get(&connection).filter(|one| matches!(one.mouth, Mouth::Sink(_)));
-            let principal = guest.map(|guest| guest.principal);
+            let principal = self.principal_of_guest(connection);
             let theirs =
                 |payload: &Payload| payload.last == connection || principal == Some(payload.principal);
-            self.payloads.iter().flatten().filter(|payload| theirs(payload)).count()
+            let asked = self.payloads.iter().flatten().filter(|payload| theirs(payload)).count();
+            asked + self.waiting_to_hear(connection)
         })
+    }
+
+    fn principal_of_guest(&self, connection: u64) -> Option<u64> {
+        let guest = self.connections.get(&connection).filter(|one| matches!(one.mouth, Mouth::Sink(_)))?;
+        Some(guest.principal)
+    }
+
+    /// Whether another connection is of the same client as this one.
+    pub(super) fn is_of_client(&self, connection: u64) -> impl Fn(u64) -> bool {
+        let wanted = self.principal_of_guest(connection);
+        move |other| other == connection || wanted.is_some() && wanted == self.principal_of_guest(other)
     }
 
     /// Before an answer of a fresh server: that what the one before kept is gone.

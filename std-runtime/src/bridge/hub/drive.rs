@@ -16,7 +16,10 @@ impl Hub {
                 }
                 inner.drive_tasks(now);
                 self.tell_of_snapshot(inner, now);
-                if self.drive_questions(inner, now) | self.drive_asks(inner, now) | self.drive_dev(inner, now)
+                if self.drive_questions(inner, now)
+                    | self.drive_asks(inner, now)
+                    | self.settle_questions(inner, now)
+                    | self.drive_dev(inner, now)
                 {
                     now = self.now();
                     continue;

@@ -96,6 +96,11 @@ impl Asks {
         self.asking.handle_timeout(now);
     }
 
+    /// Whether a client is asked something for that call.
+    pub(super) fn is_asked_for(&self, call: Key) -> bool {
+        self.asking.is_asked_for(call)
+    }
+
     /// A call has ended, whatever was asked for it.
     pub(super) fn handle_call_over(&mut self, call: Key) {
         self.asking.handle_call_over(call);
@@ -649,6 +654,7 @@ impl Inner {
     /// Looks whether a notification of the server takes back a question of it, which then has no answer.
     pub(super) fn question_cancelled(&mut self, line: &[u8], params: Span) {
         let Some(request) = json::member(line, params, "requestId") else { return };
+        self.questions.unsettled.retain(|one| one.id() != request.of(line));
         for (group, kept) in self.asks.kept.values_mut() {
             if let Kept::Question { line: asked, parts, generation, .. } = kept
                 && parts.id.of(asked) == request.of(line)

@@ -12,6 +12,7 @@ use drowse_core::link::{Cause, Failure};
 use drowse_core::splice::{NoAnswer, Shown};
 
 use super::callers::Request;
+use super::unsettled::Unsettled;
 use super::*;
 use crate::wire::{UNASKED, Unasked};
 
@@ -42,6 +43,8 @@ pub(super) struct Questions {
     /// What a server may ask for at all.
     pub(super) capabilities: ClientCapabilities,
     roots: Vec<String>,
+    /// Those of which it is not settled whose they are.
+    pub(super) unsettled: Vec<Unsettled>,
 }
 
 impl Questions {
@@ -59,6 +62,7 @@ impl Questions {
             next_principal: 0,
             capabilities,
             roots,
+            unsettled: Vec::new(),
         }
     }
 
@@ -70,6 +74,7 @@ impl Questions {
             next_principal: 0,
             capabilities: ClientCapabilities::default(),
             roots: Vec::new(),
+            unsettled: Vec::new(),
         }
     }
 
@@ -91,7 +96,8 @@ impl Questions {
 
     /// When something has to be done about a held call.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.held.poll_timeout()
+        let unsettled = self.unsettled.iter().map(Unsettled::poll_timeout);
+        unsettled.chain(self.held.poll_timeout()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -100,11 +106,13 @@ impl Questions {
 
     /// A server was started, or is gone.
     pub(super) fn handle_started(&mut self, generation: u64) {
+        self.unsettled.clear();
         self.held.handle_lost();
         self.held.handle_started(generation);
     }
 
     pub(super) fn handle_lost(&mut self) {
+        self.unsettled.clear();
         if self.held.used() > 0 {
             self.held.handle_lost();
         }
@@ -152,6 +160,25 @@ impl Hub {
         };
         let origin = inner.task_origin(line, params).or(origin);
         let call = inner.attribute(now, kind, origin);
+        if let Err(Why::Unsettled { principal, .. }) = call
+            && inner.settle_later(now, line, parts, kind, principal)
+        {
+            return;
+        }
+        self.put_to(inner, now, line, parts, kind, call);
+    }
+
+    /// Puts a question to whoever waits for that call, or to nobody.
+    pub(super) fn put_to(
+        &self,
+        inner: &mut Inner,
+        now: Instant,
+        line: &[u8],
+        parts: RequestParts,
+        kind: Kind,
+        call: Result<Key, Why>,
+    ) {
+        let id = parts.id;
         if let Ok(call) = call
             && inner.is_of_legacy_client(call)
         {
@@ -313,15 +340,17 @@ impl Inner {
         connection.mouth.send(About::Nothing, &[told.as_bytes()]);
     }
 
-    fn attribute(&self, now: Instant, kind: Kind, origin: Option<Key>) -> Result<Key, Why> {
+    pub(super) fn attribute(&self, now: Instant, kind: Kind, origin: Option<Key>) -> Result<Key, Why> {
         let requests = self.payloads.iter().enumerate().filter_map(|(index, payload)| {
             let payload = payload.as_ref().filter(|payload| payload.sent)?;
+            let key = self.server.key_at(index)?;
             Some(Candidate {
-                key: self.server.key_at(index)?,
+                key,
                 order: payload.order,
                 principal: Principal(payload.principal),
                 method: payload.method,
                 capabilities: payload.capabilities,
+                away: self.away_with_question(key, payload),
             })
         });
         self.questions.held.attribute(now, kind, origin, requests)

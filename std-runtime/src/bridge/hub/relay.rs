@@ -13,8 +13,10 @@ use super::callers::Flow;
 use super::notices::on_one_line;
 use super::*;
 
-/// Room for listeners, URIs, and who listens to what.
-const SLOTS: usize = 512;
+/// Room at the start for listeners, URIs, and who listens to what. It grows with what is asked for.
+const SLOTS: usize = 64;
+/// How many subscriptions there may be, of all clients (docs/http.md).
+const LIMIT: usize = 4096;
 /// A connection with this backlog is told later what changed meanwhile, and once.
 const SLOW: usize = 64 << 10;
 
@@ -23,7 +25,16 @@ pub(super) type Machine = Server<Box<[Slot]>, Box<[relay::Slot]>>;
 
 /// Storage for what is listened to.
 pub(super) fn slots() -> Box<[relay::Slot]> {
-    vec![relay::Slot::EMPTY; SLOTS].into_boxed_slice()
+    room_for(SLOTS)
+}
+
+fn room_for(count: usize) -> Box<[relay::Slot]> {
+    vec![relay::Slot::EMPTY; count].into_boxed_slice()
+}
+
+/// A server that is listened to, with room for so many.
+pub(super) const fn limit(server: &mut Machine) {
+    server.relay_mut().set_limit(LIMIT);
 }
 
 /// A client's subscription.
@@ -50,6 +61,31 @@ enum Ears {
 struct Names {
     uris: Vec<String>,
     tasks: Vec<String>,
+}
+
+impl Names {
+    /// For how many subscriptions they count. What every client hears counts for none.
+    fn weight(&mut self, ears: &Ears) -> usize {
+        for names in [&mut self.uris, &mut self.tasks] {
+            // Said twice is said once.
+            let mut known = HashSet::new();
+            names.retain(|name| known.insert(name.clone()));
+        }
+        match ears {
+            Ears::Lists => 0,
+            _ => (self.uris.len() + self.tasks.len()).max(1),
+        }
+    }
+}
+
+/// What a client is told that asks for too much.
+fn crowd(relay::Crowded { used, theirs, limit }: relay::Crowded, more: usize) -> String {
+    let more =
+        if more == 1 { "another subscription".to_owned() } else { format!("{more} more subscriptions") };
+    format!(
+        "no room for {more}: of the {limit} that there may be, {used} are taken, {theirs} of them by this client, and a \
+         fifth of the room is for others: end some"
+    )
 }
 
 /// That a client begins to listen, and to what.
@@ -139,7 +175,18 @@ impl Listeners {
 impl Hub {
     /// A client begins to listen.
     pub(super) fn listen(&self, inner: &mut Inner, now: Instant, listening: Listening<'_>) -> Flow {
-        let Listening { connection, id, lists, names, starts, ears } = listening;
+        let Listening { connection, id, lists, mut names, starts, ears } = listening;
+        let weight = names.weight(&ears);
+        if weight > 0
+            && let Err(crowded) = inner.server.relay().admit(weight, || inner.subscriptions_of(connection))
+        {
+            let explained = explain::refused(crowd(crowded, weight), "busy");
+            inner.reply_error(connection, Some(id), explain::CODE, &explained);
+            return Flow::Next;
+        }
+        if starts && !inner.has_room_for(connection) {
+            return inner.read_later(connection);
+        }
         let attached = inner.attach(lists, &names);
         if attached.is_some() {
             inner.ask_for(connection);
@@ -147,18 +194,15 @@ impl Hub {
         let begun = attached.map(|listener| (listener, inner.server.listen(now, listener, starts)));
         match begun {
             Some((listener, Ok(()))) => {
+                let weight = u16::try_from(weight).unwrap_or(u16::MAX);
+                inner.server.relay_mut().weigh(listener, weight);
                 let heard = Heard { listener, connection, id: id.to_vec(), ears };
                 inner.listeners.heard.insert(listener.index(), heard);
             }
             Some((listener, Err(why))) => {
                 inner.server.unlisten(now, listener);
                 return match why {
-                    Refusal::Full => {
-                        if let Some(connection) = inner.connections.get_mut(&connection) {
-                            connection.front.unread();
-                        }
-                        Flow::Wait
-                    }
+                    Refusal::Full => inner.read_later(connection),
                     Refusal::Unavailable(why) => {
                         let explained = inner.explain(|around| explain::unavailable(why, around));
                         inner.reply_error(connection, Some(id), explain::CODE, &explained);
@@ -166,11 +210,11 @@ impl Hub {
                     }
                 };
             }
+            // Only with tens of thousands of clients.
+            None if id.is_empty() => inner.host.note("too many clients: one hears of no changed lists"),
             None => {
-                let text = format!("the session has no room for more than {SLOTS} subscriptions: end some");
-                if !id.is_empty() {
-                    inner.reply_error(connection, Some(id), explain::CODE, &explain::refused(text, "busy"));
-                }
+                let text = "too many clients are connected to the session".to_owned();
+                inner.reply_error(connection, Some(id), explain::CODE, &explain::refused(text, "busy"));
             }
         }
         Flow::Next
@@ -336,7 +380,42 @@ impl Hub {
 }
 
 impl Inner {
+    /// How many subscriptions a client has: a connection, or all of one principal that come by direct calls.
+    fn subscriptions_of(&self, connection: u64) -> usize {
+        self.heard_by(connection).map(|listener| self.server.relay().weight_of(listener)).sum()
+    }
+
+    /// How many subscriptions of such a client wait for the server, as requests do.
+    pub(super) fn waiting_to_hear(&self, connection: u64) -> usize {
+        self.heard_by(connection).filter(|listener| self.server.relay().key_of(*listener).is_some()).count()
+    }
+
+    fn heard_by(&self, connection: u64) -> impl Iterator<Item = Listener> {
+        let is_theirs = self.is_of_client(connection);
+        let heard = self.listeners.heard.values();
+        heard.filter(move |heard| is_theirs(heard.connection)).map(|heard| heard.listener)
+    }
+
+    /// There is no room for what a connection asks: it is asked again when there is some.
+    fn read_later(&mut self, connection: u64) -> Flow {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.front.unread();
+        }
+        Flow::Wait
+    }
+
+    /// Sees to it that there are slots for a listener to so many names, as far as there can be any.
+    fn make_room(&mut self, names: usize) {
+        let (used, free) = (self.server.relay().used(), self.server.relay().free());
+        let wanted = 1 + 2 * names;
+        if free < wanted {
+            let slots = (2 * (used + free)).max(used + wanted).min(usize::from(u16::MAX));
+            self.server.relay_mut().grow(room_for(slots));
+        }
+    }
+
     fn attach(&mut self, lists: relay::Lists, names: &Names) -> Option<Listener> {
+        self.make_room(names.uris.len() + names.tasks.len());
         let listener = self.server.attach(lists).ok()?;
         let uris = names.uris.iter().map(|text| (text, false));
         for (text, is_task) in uris.chain(names.tasks.iter().map(|text| (text, true))) {

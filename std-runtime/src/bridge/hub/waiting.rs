@@ -54,7 +54,9 @@ impl Hub {
                 return true;
             }
             let mut made_room = false;
+            // What is answered meanwhile has to be read, too.
             while waiting.bytes < CLIENT_BACKLOG
+                && self.client_backlog(id) <= CLIENT_BACKLOG
                 && let Some((frame, _)) = intake.poll()
             {
                 let line = match frame {
@@ -65,11 +67,11 @@ impl Hub {
                         continue;
                     }
                 };
-                let place = Place::of(&line);
-                let mut waits = place != Place::Before;
+                let place = Place::of(&line, self.has_dev_tools());
+                let mut waits = matches!(place, Place::Behind | Place::Both);
                 if place != Place::Behind {
                     match self.client_frame(id, &Heard::Long(line.clone())) {
-                        Flow::Next | Flow::Greeted => made_room = true,
+                        Flow::Next | Flow::Greeted => made_room |= place != Place::Ours,
                         Flow::Close => return false,
                         Flow::Wait => waits = true,
                     }
@@ -81,9 +83,13 @@ impl Hub {
             if made_room {
                 continue;
             }
+            let is_read = self.client_backlog(id) <= CLIENT_BACKLOG;
             tokio::select! {
                 () = self.0.room.notified() => {}
-                more = intake.read(reader), if waiting.bytes + intake.decoder.pending() < CLIENT_BACKLOG => {
+                () = self.backlog_at_most(id, CLIENT_BACKLOG), if !is_read => {}
+                more = intake.read(reader),
+                    if is_read && waiting.bytes + intake.decoder.pending() < CLIENT_BACKLOG =>
+                {
                     if !matches!(more, Ok(true)) {
                         return false;
                     }

@@ -26,6 +26,11 @@ impl Answer {
 }
 
 impl Hub {
+    /// Whether the proxy's tools are among the server's.
+    pub(in super::super) fn has_dev_tools(&self) -> bool {
+        self.0.inner.borrow().dev.is_some()
+    }
+
     /// Answers a call of a tool of the proxy's, or begins to. `false`: it is the server's business.
     pub(in super::super) fn dev_call(&self, inner: &mut Inner, now: Instant, request: &Request<'_>) -> bool {
         if inner.dev.is_none() || request.operation.method != Method::ToolsCall {
