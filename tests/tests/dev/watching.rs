@@ -72,7 +72,7 @@ fn a_server_that_failed_is_started_by_the_change_that_mends_it() {
     client.wait_for_status(|status| status["state"] == "crashed");
     client.notes.clear();
     place.write("server.sh", &format!("exec {}", place.server(&[]).join(" ")));
-    client.wait_for_status(|status| status["state"] == "live");
+    client.wait_for_status(|status| status["state"] == "running");
     client.wait_for("notifications/tools/list_changed");
     assert_eq!(client.text("echo", json!({"text": "x"})), "x");
     // One that had run is no other matter.
@@ -81,7 +81,7 @@ fn a_server_that_failed_is_started_by_the_change_that_mends_it() {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
     client.wait_for_status(|status| status["state"] == "crashed");
     place.write("server.sh", &format!("exec {} # again", place.server(&[]).join(" ")));
-    client.wait_for_status(|status| status["state"] == "live");
+    client.wait_for_status(|status| status["state"] == "running");
     client.close();
 }
 
