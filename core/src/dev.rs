@@ -234,7 +234,7 @@ impl Dev {
             Some((_, Step::Replace { told: true, from, .. })) if view.generation != from => {
                 match view.standing {
                     Standing::Up => self.finish(now, Verdict::Restarted),
-                    Standing::Down => self.finish(now, Verdict::StartFailed),
+                    Standing::Down | Standing::Crashed => self.finish(now, Verdict::StartFailed),
                     Standing::Starting | Standing::Stopping => {}
                 }
             }
@@ -402,7 +402,8 @@ impl Dev {
                 self.holds = true;
                 Step::Drain { by }
             }
-            Standing::Up | Standing::Stopping | Standing::Down => self.replacing(now),
+            // Files that changed are their author's word that what crashed may run now.
+            Standing::Up | Standing::Stopping | Standing::Down | Standing::Crashed => self.replacing(now),
         };
         self.current = Some((queued, step));
     }

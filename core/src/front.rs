@@ -232,6 +232,8 @@ pub enum Rejection {
     Batch,
     /// `_meta` lacks a field that every request must have.
     MissingMeta(&'static str),
+    /// A field of `_meta` is not the object that it must be.
+    InvalidMeta(&'static str),
     /// The request is of a revision that is not served here; the span is what it asked for, raw.
     UnsupportedVersion(Span),
     /// There is no such method here.
@@ -255,7 +257,11 @@ impl Rejection {
         match self {
             Self::Malformed(error) => error.code(),
             Self::Batch | Self::Opened => -32600,
-            Self::MissingMeta(_) | Self::InvalidFilter | Self::InvalidLevel | Self::InvalidUri => -32602,
+            Self::MissingMeta(_)
+            | Self::InvalidMeta(_)
+            | Self::InvalidFilter
+            | Self::InvalidLevel
+            | Self::InvalidUri => -32602,
             Self::UnsupportedVersion(_) => -32022,
             Self::UndeclaredTasks => -32021,
             Self::UnknownMethod => -32601,
@@ -273,6 +279,7 @@ impl core::fmt::Display for Rejection {
             Self::MissingMeta(name) => {
                 write!(f, "params._meta[\"{name}\"] is missing, and every request must have it")
             }
+            Self::InvalidMeta(name) => write!(f, "params._meta[\"{name}\"] must be an object"),
             Self::UnsupportedVersion(_) => f.write_str("unsupported protocol version: send 2026-07-28"),
             Self::UnknownMethod => f.write_str("there is no such method here"),
             Self::InvalidFilter => f.write_str(

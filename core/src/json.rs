@@ -72,7 +72,9 @@ impl fmt::Display for JsonErrorKind {
             Self::InvalidNumber => "malformed number",
             Self::ControlCharacter => "unescaped control character in a string",
             Self::InvalidEscape => "invalid escape sequence in a string",
-            Self::LoneSurrogate => "lone surrogate in a \\u escape of a string",
+            Self::LoneSurrogate => {
+                "a lone surrogate in a \\u escape of a string (some text was cut inside of a character)"
+            }
             Self::InvalidUtf8 => "invalid UTF-8",
             Self::TooDeep => "nested too deeply",
             Self::TooLong => "too long",

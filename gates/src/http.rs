@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use drowse_core::activity::Asker;
 use drowse_core::envelope;
+use drowse_core::era::Era;
 use drowse_core::front::Front;
 use drowse_core::front::http::answers::Answers;
 use drowse_core::front::http::bodies::Bodies;
@@ -11,7 +12,7 @@ use drowse_core::front::http::events::{self, EventId, Log};
 use drowse_core::front::http::gate::check_token;
 use drowse_core::front::http::sessions::{self, Sessions};
 use drowse_core::front::http::{
-    Gate, Get, Limits, Pace, Post, Refusal, Route, media, mirror, pages, requests, status, turns,
+    Gate, Get, Limits, Pace, Post, Refusal, Route, era, media, mirror, pages, requests, status, turns,
 };
 use drowse_core::http::headers;
 use drowse_core::message::Writer;
@@ -59,10 +60,10 @@ pub fn read(bytes: &[u8]) {
     for authority in [None, core::str::from_utf8(bytes).ok()] {
         match gate.asks_first(origin, authority) {
             Ok(asks) => board::checksum(u64::from(asks)),
-            Err(refusal) => refused(refusal, bytes),
+            Err(refusal) => refused(refusal, era(headers), bytes),
         }
         if let Err(refusal) = gate.admit(headers, authority) {
-            refused(refusal, bytes);
+            refused(refusal, era(headers), bytes);
         }
     }
     if let Err(error) = check_token(bytes) {
@@ -71,7 +72,7 @@ pub fn read(bytes: &[u8]) {
     for ends in [true, false] {
         match Get::read(headers, ends) {
             Ok(get) => board::checksum(get.session.len() as u64),
-            Err(refusal) => refused(refusal, bytes),
+            Err(refusal) => refused(refusal, era(headers), bytes),
         }
     }
     board::checksum(
@@ -83,27 +84,27 @@ pub fn read(bytes: &[u8]) {
                 board::checksum(requests(bytes, &message).count() as u64);
                 board::checksum(mirror::tool(bytes, &message).map_or(0, |name| name.len() as u64));
                 if let Err(refusal) = mirror::check(&post, headers, bytes, &message, Some(bytes)) {
-                    refused(refusal, bytes);
+                    refused(refusal, era(headers), bytes);
                 }
                 match post.route(bytes, &message) {
                     Ok(Route::Session(session)) => board::checksum(session.len() as u64),
                     Ok(Route::Modern) => board::checksum(Front::modern(Asker::ProxyPort).read_count()),
                     Ok(Route::Begin) => {}
-                    Err(refusal) => refused(refusal, bytes),
+                    Err(refusal) => refused(refusal, era(headers), bytes),
                 }
             }
-            (Err(refusal), _) => refused(refusal, bytes),
+            (Err(refusal), _) => refused(refusal, era(headers), bytes),
             _ => {}
         }
     }
     tables(bytes);
 }
 
-fn refused(refusal: Refusal, bytes: &[u8]) {
+fn refused(refusal: Refusal, era: Era, bytes: &[u8]) {
     text(&refusal);
     let mut out = [0; MESSAGE];
     let mut w = Writer::new(&mut out);
-    refusal.write(&mut w, None, bytes);
+    refusal.write(&mut w, None, bytes, era);
     let length = w.finish().map_or(0, <[u8]>::len) as u64;
     board::checksum(length + u64::from(refusal.status()) + refusal.retry_after().unwrap_or_default());
 }

@@ -61,17 +61,18 @@ pub(super) fn set(
     let defaults = done.defaults.settings();
     let warn = || {
         match &shared {
-            Some((_, Heard::No)) => context.output.warning(
+            Some((_, Heard::No, _)) => context.output.warning(
                 "not-shared",
                 format_args!("the bridge of {session} does not take that\n  ↳ drowse restart {session}"),
             ),
-            Some((record, _)) if record.share.is_some() => warn_of_sharing(context, &listed),
+            Some((record, ..)) if record.share.is_some() => warn_of_sharing(context, &listed),
             _ => {}
         }
         if done.heard == Heard::No {
             context.output.warning("config", format_args!("the bridge of {session} does not take settings"));
         }
     };
+    let keeps_token = shared.as_ref().is_some_and(|(.., keeps)| *keeps);
     if context.output.json {
         warn();
         let mut document = document(session, &done.record, defaults, &named, false);
@@ -80,6 +81,9 @@ pub(super) fn set(
         document.insert("afterRestart".into(), json!(later));
         document.insert("awake".into(), awake.into());
         sharing(&mut document, &listed);
+        if shared.is_some() {
+            document.insert("keptToken".into(), keeps_token.into());
+        }
         context.output.document(&Value::from(document).to_string())?;
         return Ok(Status::Done);
     }
@@ -89,6 +93,12 @@ pub(super) fn set(
     if shared.is_some() {
         let line = shared_line(&listed).unwrap_or_else(|| format!("{session} is not shared"));
         context.output.layout(&format!("{line}\n"))?;
+        if keeps_token {
+            context.output.notice(format_args!(
+                "its bearer token is kept, and asked for when it is shared again\n  ↳ forget it: drowse set {session} \
+                 proxy-bearer-token off"
+            ));
+        }
     }
     if shared.is_none()
         && named.contains(&Setting::Proxy)
@@ -120,7 +130,7 @@ fn sharing(document: &mut Map<String, Value>, listed: &Listed) {
 /// The same for people.
 fn shared_line(listed: &Listed) -> Option<String> {
     let share = listed.record.as_ref().ok()?.share.as_ref()?;
-    let token = if share.token { ", with its bearer token" } else { "" };
+    let token = if share.token { ", with its bearer token" } else { ", without a bearer token" };
     let front = front_words(share);
     Some(match &listed.listener {
         Some(listener) => format!("shared at {}{token}{front}", listener.url),

@@ -24,7 +24,7 @@ Sharing it over HTTP:
   --proxy 8080 serves the session at http://127.0.0.1:8080/mcp to as many clients as come, a sandboxed agent for instance; its \
   headers, environment and command line stay with you. Port 0 is a free one, and the same again later; `drowse` shows it. \
   --proxy-bearer-token lets in only clients that send that token, and other hosts than this machine's own need one. Give it as \
-  @FILE or '${NAME}' (a variable), so that nobody sees it in a list of processes. --proxy off takes it back, and `drowse set @name proxy …` does all of that without a restart.
+  @FILE or '${NAME}' (a variable), so that nobody sees it in a list of processes. --proxy off takes the address back and keeps the token, and `drowse set @name proxy …` does all of that without a restart.
   --http-host, --http-origin and --http-limit NAME=VALUE say who else comes in, and how much there may be: `drowse dev --help` has \
   the limits. They stay with the session; NAME=default takes a limit back, and '' all names or origins.
   With --idle-timeout the listener stays while the server sleeps, and a client's next call wakes it; lists are answered from what \
@@ -67,7 +67,8 @@ Beside the server's tools the client has:
   seen. After each restart the client is told that its lists may have changed, and its subscriptions go on.
 
   --watch globs begin at this directory (\"src/**/*.ts\", or a directory for all in it). A file that was written with the \
-  same content has not changed; if some change with every build, they are left alone until others do, and that is said.
+  same content has not changed; if some change with every build, they are left alone until others do, and that is said. A server \
+  that crashed is started again by a change; one that never ran waits for its first request.
 
 Over HTTP:
   --http serves clients at http://127.0.0.1:PORT/mcp instead, which is printed; beyond this machine a token is needed. \
@@ -222,7 +223,7 @@ Settings:
   roots            a directory that the server may be told of, or a JSON list; repeatable
   sampling-command the shell command that asks a language model for the server
   insecure, cacert, proxy   as the flags of connect, for servers behind URLs
-  proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps
+  proxy [host:]port, proxy off   share the session over HTTP there, or no more; at once, also while it sleeps; its bearer token is kept
   proxy-bearer-token   let in only those who know the token: as it stands, @FILE or ${NAME}; off: everybody on this machine
   http-host, http-origin, http-limit   as the flags of connect, for a session that is shared; at once, and clients there begin anew
 

@@ -51,8 +51,10 @@ pub enum Built {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Standing {
-    /// It does not run.
+    /// It does not run: it never did, or rests.
     Down,
+    /// It does not run, and was meant to: it crashed, or did not start.
+    Crashed,
     /// It is being started.
     Starting,
     /// It answers.
@@ -91,7 +93,7 @@ pub enum Action {
         /// For whom.
         job: Job,
     },
-    /// The server that rests is not what crashed: the next request may start it at once.
+    /// The server that rests is another one now: what crashed before says nothing of it.
     Forgive,
     /// Say whether the files that changed differ from what they were at the last such question.
     Compare,

@@ -360,6 +360,33 @@ fn a_server_that_rests_is_not_started_because_files_changed() {
 }
 
 #[test]
+fn a_server_that_crashed_is_started_again_because_files_changed() {
+    let mut world = World::up();
+    world.server(Standing::Crashed, 1);
+    world.dev.handle_changed(world.now);
+    world.pass(SECOND);
+    assert!(world.restarts.is_empty() && world.builds == [1]);
+    world.built(Built::Failed);
+    assert!(world.restarts.is_empty(), "it is what it was");
+    for (turn, built) in [(2, Built::Changed), (3, Built::Unchanged)] {
+        world.dev.handle_changed(world.now);
+        world.pass(SECOND);
+        world.built(built);
+        assert_eq!(world.restarts.last(), Some(&turn));
+        world.server(Standing::Crashed, turn);
+        assert_eq!(world.done.last(), Some(&(turn, Verdict::StartFailed)));
+    }
+    // One that crashes while it is built is no other matter.
+    world.server(Standing::Up, 4);
+    world.pass(SECOND);
+    world.dev.handle_changed(world.now);
+    world.pass(SECOND);
+    world.server(Standing::Crashed, 4);
+    world.built(Built::Changed);
+    assert_eq!((world.restarts.last(), world.forgiven), (Some(&4), 0));
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_at_once() {
     let mut dev = Dev::new(Config::default());
     let now = Instant::ZERO;
@@ -409,6 +436,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     let built = prop_oneof![Just(Built::Changed), Just(Built::Unchanged), Just(Built::Failed)];
     let standing = prop_oneof![
         Just(Standing::Down),
+        Just(Standing::Crashed),
         Just(Standing::Starting),
         Just(Standing::Up),
         Just(Standing::Stopping)

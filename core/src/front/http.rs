@@ -195,6 +195,13 @@ impl<'h> Version<'h> {
     }
 }
 
+/// The era of whoever sent a request, as far as its headers tell.
+#[must_use]
+pub fn era(headers: &(impl Headers + ?Sized)) -> Era {
+    let is_modern = Version::read(headers).is_ok_and(Version::is_modern);
+    if is_modern { Era::Modern } else { Era::Legacy }
+}
+
 /// The headers of a POST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Post<'h> {
@@ -231,10 +238,14 @@ impl<'h> Post<'h> {
     /// Where the message in its body goes.
     ///
     /// # Errors
-    /// If it is of no era that can be told, or comes without the session that it needs.
+    /// If it is of no revision or era that can be told, or comes without the session that it needs.
     pub fn route(&self, frame: &[u8], message: &Message) -> Result<Route<'h>, Refusal> {
         let parts = RequestParts::of(message);
         let says = parts.and_then(|parts| parts.value(Known::ProtocolVersion));
+        if let (None, Version::Unknown(_)) = (says, self.version) {
+            // Nothing tells of which era it is.
+            return Err(Refusal::Version);
+        }
         if says.is_some() || !self.version.fits_legacy() {
             return match message {
                 Message::Request { .. } | Message::Notification { .. } => Ok(Route::Modern),

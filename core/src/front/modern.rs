@@ -49,8 +49,12 @@ fn request(frame: &[u8], parts: RequestParts, asker: Asker, default: Allowance) 
     if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
         return reject(Rejection::UnsupportedVersion(version));
     }
-    if parts.value(Known::ClientCapabilities).is_none() {
-        return reject(Rejection::MissingMeta(message::META_CLIENT_CAPABILITIES));
+    match parts.value(Known::ClientCapabilities) {
+        None => return reject(Rejection::MissingMeta(message::META_CLIENT_CAPABILITIES)),
+        Some(value) if !json::is_object(value.of(frame)) => {
+            return reject(Rejection::InvalidMeta(message::META_CLIENT_CAPABILITIES));
+        }
+        Some(_) => {}
     }
     let rule = |uris| activity::rule(method, asker, uris);
     match method {

@@ -430,3 +430,17 @@ fn lists_of_a_proxy_port_are_not_what_starts_a_server() {
         assert_eq!(legacy_front.is_outside(), asker == Asker::ProxyPort);
     }
 }
+
+#[test]
+fn capabilities_of_a_client_are_an_object() {
+    for value in ["[]", "null", "1"] {
+        let line = modern("tools/list", "").replace("Capabilities\":{}", &format!("Capabilities\":{value}"));
+        let Inbound::Reject { id: Some(_), rejection } = open().handle_frame(line.as_bytes(), DEFAULT) else {
+            panic!("{line}")
+        };
+        assert_eq!(
+            (rejection.code(), rejection),
+            (-32602, Rejection::InvalidMeta(crate::message::META_CLIENT_CAPABILITIES))
+        );
+    }
+}

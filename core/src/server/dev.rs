@@ -2,6 +2,7 @@
 
 use super::{Cause, Duration, Instant, Key, Server, Slot, relay};
 use crate::dev::{Standing, View};
+use crate::lifecycle::PublicState;
 
 impl<S, R> Server<S, R>
 where
@@ -57,6 +58,8 @@ where
             Standing::Starting
         } else if self.lifecycle.is_stopping() {
             Standing::Stopping
+        } else if self.lifecycle.public_state() == PublicState::Crashed {
+            Standing::Crashed
         } else {
             Standing::Down
         };

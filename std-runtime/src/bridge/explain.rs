@@ -15,6 +15,9 @@ use crate::wire::Kind;
 /// the range that JSON-RPC and MCP reserve (basic/index, Error Codes).
 pub(crate) const CODE: i32 = -31000;
 
+/// Of an answer that cannot be passed on.
+const INVALID: &str = "the server's answer is not a valid message";
+
 /// An error for a caller.
 pub(super) struct Explained {
     pub(super) message: String,
@@ -31,6 +34,8 @@ pub(super) struct Circumstances<'c> {
     pub(super) limit: usize,
     /// What the network said of this request.
     pub(super) detail: Option<&'c str>,
+    /// What is wrong with an answer that is no message; nothing of the answer itself.
+    pub(super) fault: Option<&'c str>,
     /// The server is being written: its users have the tools of the dev proxy.
     pub(super) dev: bool,
 }
@@ -81,11 +86,14 @@ pub(super) fn failure(failure: Failure, around: &Circumstances<'_>) -> Explained
             let lives = if around.dev { "the server" } else { "the session" };
             format!("the answer is longer than the limit of {} MiB; ask for less, {lives} lives", around.limit >> 20)
         }
-        Cause::InvalidAnswer => match around.detail {
-            Some(detail) => detailed("the server's answer is not a valid message", Some(detail)),
+        Cause::InvalidAnswer => match around.fault.or(around.detail) {
+            Some(detail) => {
+                more.extend(around.fault.map(|fault| ("fault", json!(fault))));
+                detailed(INVALID, Some(detail))
+            }
             None => {
                 let log = if around.dev { "dev_logs" } else { "the session's log" };
-                format!("the server's answer is not a valid message; see {log}")
+                format!("{INVALID}; see {log}")
             }
         },
         Cause::NotPersisted => {
@@ -145,10 +153,10 @@ pub(super) fn for_outsiders(explained: &Explained) -> Explained {
         "backing-off" => "the server keeps crashing: try again later, or tell its owner",
         "unauthorized" => "the server refused the credentials of the session: tell its owner",
         "network" | "http" => "the server cannot be reached: try again later, or tell its owner",
-        "invalid-answer" => "the server's answer is not a valid message",
+        "invalid-answer" if !said.contains_key("fault") => INVALID,
         _ => &explained.message,
     };
-    let told = ["kind", "ran", "retryAt", "limit"];
+    let told = ["kind", "ran", "retryAt", "limit", "fault"];
     let more = said.iter().filter(|(name, _)| told.contains(&name.as_str()));
     let data = Value::Object(more.map(|(name, value)| (name.clone(), value.clone())).collect());
     Explained { message: message.to_owned(), data: json!({ "drowse": data }).to_string() }
@@ -379,6 +387,12 @@ mod tests {
                 assert_eq!(data["drowse"].get(name), whole["drowse"].get(name), "{cause:?}");
             }
         }
+        // What is wrong with an answer is nothing of the surroundings, and its client can help it.
+        let cut = Circumstances { fault: Some("a lone surrogate at byte 7"), ..around };
+        let whole = failure(Failure { cause: Cause::InvalidAnswer, ran: Ran::Unknown }, &cut);
+        assert_eq!(whole.message, format!("{INVALID}: a lone surrogate at byte 7"));
+        assert_eq!(for_outsiders(&whole).message, whole.message);
+        assert!(for_outsiders(&whole).data.contains("at byte 7"));
         let other = Explained { message: "m".to_owned(), data: r#"{"supported":[]}"#.to_owned() };
         assert_eq!(for_outsiders(&other).data, other.data);
     }

@@ -236,6 +236,8 @@ struct Payload {
     wire: Option<u64>,
     /// What the network said of it.
     detail: Option<String>,
+    /// What is wrong with its answer, which is no message.
+    fault: Option<String>,
     /// What it may take, if not the usual.
     allowance: Option<Allowance>,
     /// It was sent again after the list of tools was read.
@@ -279,6 +281,7 @@ impl Payload {
             sent: false,
             wire: None,
             detail: None,
+            fault: None,
             allowance: None,
             relisted: false,
             order: 0,
@@ -552,6 +555,7 @@ impl Inner {
             retry_at_ms: self.server.lifecycle().crashes().retry_at().map(Instant::as_millis),
             limit: self.config.limit,
             detail: None,
+            fault: None,
             dev: self.dev.is_some(),
         })
     }

@@ -298,7 +298,12 @@ fn share(
     match &mut record.share {
         None if token.is_some() => return Err(ShareError::Unshared.into()),
         None if wanted.front.is_given() => return Err(ShareError::NoFront.into()),
-        None => credentials.share_token = None,
+        // The token is kept: whoever shares it again without a word of that does not mean to let everybody in.
+        None => {
+            if wanted.token.is_some() {
+                credentials.share_token = None;
+            }
+        }
         Some(share) => {
             share.take(&wanted.front);
             if let Some(token) = &wanted.token {

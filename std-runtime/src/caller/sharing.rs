@@ -27,7 +27,7 @@ const TELLING: Duration = Duration::from_secs(5);
 
 impl Sessions {
     /// Shares a session otherwise, or no more. A server that runs is not disturbed, and none is started; the listener is,
-    /// also for a session that sleeps.
+    /// also for a session that sleeps. The last that is answered is whether one that is not shared keeps its bearer token.
     ///
     /// # Errors
     /// If there is no such session, or the address cannot be had. Nothing is changed then.
@@ -36,7 +36,7 @@ impl Sessions {
         name: &SessionName,
         wanted: &WantedShare,
         wait: Wait<'_>,
-    ) -> Result<(SessionRecord, Heard), CallError> {
+    ) -> Result<(SessionRecord, Heard, bool), CallError> {
         let (record, _) = self.settings(name)?;
         self.home.prepare()?;
         let lock = self.lock(name, &record.settings, wait)?;
@@ -51,7 +51,8 @@ impl Sessions {
         match self.offer(name, &lock, &new, wait) {
             Ok(heard) => {
                 life::note(&self.home, name, "set", Some("proxy"));
-                Ok((new.record, heard))
+                let keeps = new.record.share.is_none() && new.credentials.share_token.is_some();
+                Ok((new.record, heard, keeps))
             }
             Err(NotMet { error, bridge }) => {
                 if let Some(bridge) = bridge {

@@ -140,6 +140,9 @@ fn split(cwd: &Path, pattern: &str) -> Result<(PathBuf, globset::Glob), String> 
     let mut root = root
         .canonicalize()
         .map_err(|error| wrong(&format!("`{}` is not there ({error})", root.display())))?;
+    if root == Path::new("/") {
+        return Err(wrong("that is everything on this machine: name the directories of the project"));
+    }
     let escaped = globset::escape(&root.to_string_lossy());
     let glob = if !rest.is_empty() {
         format!("{}/{}", escaped.trim_end_matches('/'), rest.join("/"))
@@ -193,6 +196,9 @@ mod tests {
         assert_eq!(split(&cwd, "src/**/*.ts").unwrap().0, cwd.join("src"));
         for wrong in ["", "gone/*.ts", "one.js/*", "src/[a"] {
             assert!(split(&cwd, wrong).unwrap_err().contains("--watch"), "{wrong}");
+        }
+        for wrong in ["/", "/**", "/*/x", "//"] {
+            assert!(split(&cwd, wrong).unwrap_err().contains("everything on this machine"), "{wrong}");
         }
     }
 

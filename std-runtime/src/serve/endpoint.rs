@@ -17,6 +17,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use drowse_core::envelope::{self, Message};
+use drowse_core::era::Era;
 use drowse_core::front::Front;
 use drowse_core::front::http::bodies::{Bodies, SHORT};
 use drowse_core::front::http::sessions::{SessionKey, Sessions, Slot};
@@ -117,11 +118,13 @@ struct Refused {
     why: Refusal,
     id: Option<Vec<u8>>,
     body: Bytes,
+    /// Who is told.
+    era: Era,
 }
 
 impl From<Refusal> for Refused {
     fn from(why: Refusal) -> Self {
-        Self { why, id: None, body: Bytes::new() }
+        Self { why, id: None, body: Bytes::new(), era: Era::Legacy }
     }
 }
 
@@ -254,16 +257,25 @@ impl State {
         if head.method == Method::OPTIONS && gate.asks_first(&view, authority)? {
             return Ok(preflight(&view));
         }
-        gate.admit(&view, authority)?;
+        let told = |refused: Refused| Refused { era: http::era(&view), ..refused };
+        gate.admit(&view, authority).map_err(Refused::from).map_err(told)?;
+        self.answer(&head, &view, body).await.map_err(told)
+    }
+
+    /// Answers a request of somebody who may come in.
+    async fn answer<B>(&self, head: &Parts, view: &View<'_>, body: B) -> Result<Response, Refused>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+    {
         match head.method {
             Method::POST => {
-                let post = Post::read(&view)?;
+                let post = Post::read(view)?;
                 let (body, room) = self.collect(body).await?;
                 let (body, _room) = room.hold(one_line(body));
-                self.post(&post, &view, body).await
+                self.post(&post, view, body).await
             }
             Method::GET => {
-                let get = Get::read(&view, false)?;
+                let get = Get::read(view, false)?;
                 let session = self.find(get.session)?;
                 let permit = self.permit(session.key)?;
                 let source = match get.last {
@@ -273,7 +285,7 @@ impl State {
                 Ok(stream(events(source, self.options.pace.keep_alive)))
             }
             Method::DELETE => {
-                let get = Get::read(&view, true)?;
+                let get = Get::read(view, true)?;
                 let session = self.find(get.session)?;
                 self.table.borrow_mut().close(session.key);
                 self.remove(session.key);
@@ -343,19 +355,22 @@ impl State {
             Ok(message) => message,
             Err(error) => {
                 let id = error.id.map(|id| id.of(&body).to_vec());
-                return Err(Refused { why: Refusal::Malformed { code: error.code() }, id, body });
+                return Err(Refused { id, body, ..Refusal::Malformed(error).into() });
             }
         };
         let id = match message {
             Message::Request { id, .. } => Some(id),
             _ => None,
         };
-        let refuse =
-            |why: Refusal| Refused { why, id: id.map(|id| id.of(&body).to_vec()), body: body.clone() };
+        let refuse = |why: Refusal| Refused {
+            id: id.map(|id| id.of(&body).to_vec()),
+            body: body.clone(),
+            ..why.into()
+        };
         let route = post.route(&body, &message).map_err(refuse)?;
         // The body is not kept for as long as its answer takes.
         let asked = id.map(|id| id.of(&body).to_vec());
-        let refused = |why: Refusal| Refused { why, id: asked, body: Bytes::new() };
+        let refused = |why: Refusal| Refused { id: asked, ..why.into() };
         match route {
             Route::Modern => {
                 // Who is called matters only where tools have headers of their own.
@@ -605,7 +620,7 @@ fn show(response: &mut Response, page: HeaderValue) {
 fn refusal(refused: &Refused) -> Response {
     let mut buffer = vec![0; 1024 + refused.id.as_ref().map_or(0, Vec::len) + refused.body.len().min(4096)];
     let mut w = Writer::new(&mut buffer);
-    refused.why.write(&mut w, refused.id.as_deref(), &refused.body);
+    refused.why.write(&mut w, refused.id.as_deref(), &refused.body, refused.era);
     let body = w.finish().map(Bytes::copy_from_slice).unwrap_or_default();
     let mut response = json(refused.why.status(), body);
     let headers = response.headers_mut();

@@ -69,7 +69,7 @@ pub enum ServeError {
     #[error("{0}")]
     Token(#[from] BadToken),
     /// The path is none.
-    #[error("the path of an endpoint begins with / and has no blanks, ? or #, e.g. /mcp")]
+    #[error("the path of an endpoint begins with / and has no blanks and none of ? # {{ }} * :, e.g. /mcp")]
     Path,
     /// The listener does not work.
     #[error("the listener: {0}")]

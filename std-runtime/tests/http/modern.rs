@@ -246,3 +246,35 @@ fn http_2_is_spoken_too() {
         }
     });
 }
+
+#[test]
+fn what_cannot_be_read_is_said_and_an_id_that_was_not_read_is_left_out() {
+    plain(async |endpoint| {
+        let json = ("content-type", "application/json");
+        let version = ("mcp-protocol-version", "2026-07-28");
+        let body = r#"{"jsonrpc":"2.0","method":"\ud83d","id":{}}"#;
+        for (headers, id) in [(&[json, version][..], None), (&[json], Some(&Value::Null))] {
+            let mut client = endpoint.connect().await;
+            client.request("POST", headers, body).await;
+            let (head, answer) = client.answer().await;
+            assert_eq!((head.status, answer.get("id")), (400, id), "{answer}");
+            assert_eq!(answer["error"]["code"], -32700);
+            let said = answer["error"]["message"].as_str().unwrap();
+            assert!(said.contains("a lone surrogate") && said.ends_with("at byte 27"), "{said}");
+        }
+    });
+}
+
+#[test]
+fn a_session_is_told_which_revisions_there_are() {
+    plain(async |endpoint| {
+        let session = endpoint.session("2025-11-25").await;
+        let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "1999-01-01")];
+        let mut client = endpoint.connect().await;
+        client.post(&headers, &json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})).await;
+        let (head, answer) = client.answer().await;
+        assert_eq!((head.status, &answer["id"]), (400, &json!(7)));
+        let said = answer["error"]["message"].as_str().unwrap();
+        assert!(said.contains("MCP-Protocol-Version") && said.contains("2025-11-25"), "{said}");
+    });
+}

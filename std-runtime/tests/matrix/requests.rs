@@ -432,6 +432,18 @@ async fn lines_that_are_no_answer_disturb_nobody(peer: Peer) {
     let id = wire_id(&stage, "b");
     stage.server_writes(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}},"error":{{}}}}"#));
     assert_eq!(failure(&caller.answer(&call).await), ("invalid-answer", "unknown"));
+    // Half of a pair, as JavaScript writes a text that it cut: said is what and where.
+    let call = caller.start("never", json!({"tag": "d"})).await;
+    stage.until(|stage| stage.runs("d") == 1).await;
+    let id = wire_id(&stage, "d");
+    let before = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":""#);
+    stage.server_writes(format!(r#"{before}\ud83d"}}}}"#));
+    let answer = caller.answer(&call).await;
+    assert_eq!(failure(&answer), ("invalid-answer", "unknown"));
+    let said = answer["error"]["message"].as_str().unwrap();
+    let place = format!("at byte {}", before.len());
+    assert!(said.contains("a lone surrogate in a \\u escape") && said.contains("cut inside"), "{said}");
+    assert!(said.ends_with(&place), "{said} {place}");
     // In a batch, as revisions up to 2025-03-26 may send them.
     let call = caller.start("never", json!({"tag": "c"})).await;
     stage.until(|stage| stage.runs("c") == 1).await;

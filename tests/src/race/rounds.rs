@@ -128,7 +128,7 @@ impl Tally {
 /// How many calls waited for the end of a server, by what the bridges wrote into the log.
 fn waited_for_a_drain(log: &str) -> usize {
     let counts = log.lines().filter_map(|line| {
-        let count = line.split_once("started again: ")?.1.split_once(" requests came while")?.0;
+        let count = line.split_once("started again: ")?.1.split_once(" request")?.0;
         count.parse::<usize>().ok()
     });
     counts.sum()

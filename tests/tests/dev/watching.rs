@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use drowse_tests::harness::drowse;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::client::Place;
@@ -60,14 +61,27 @@ fn a_server_that_rests_is_not_started_by_a_change() {
 }
 
 #[test]
-fn a_server_that_failed_is_tried_at_once_after_a_change() {
+fn a_server_that_failed_is_started_by_the_change_that_mends_it() {
     let place = Place::new();
     place.write("server.sh", "exit 3");
     let mut client = place.dev("legacy", &["--watch", "*.sh"], &["sh", "server.sh"].map(str::to_owned));
     client.tools();
+    client.wait_for_status(|status| status["state"] == "crashed");
+    place.write("server.sh", "echo tried >> tries; exit 4");
+    place.wait_until(|place| !place.read("tries").is_empty());
+    client.wait_for_status(|status| status["state"] == "crashed");
+    client.notes.clear();
     place.write("server.sh", &format!("exec {}", place.server(&[]).join(" ")));
-    client.wait_for_status(|status| status.get("retryInMs").is_none());
+    client.wait_for_status(|status| status["state"] == "running");
+    client.wait_for("notifications/tools/list_changed");
     assert_eq!(client.text("echo", json!({"text": "x"})), "x");
+    // One that had run is no other matter.
+    let status = client.status();
+    let pid = status["pid"].as_i64().unwrap_or_else(|| panic!("{status}"));
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    client.wait_for_status(|status| status["state"] == "crashed");
+    place.write("server.sh", &format!("exec {} # again", place.server(&[]).join(" ")));
+    client.wait_for_status(|status| status["state"] == "running");
     client.close();
 }
 

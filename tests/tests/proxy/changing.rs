@@ -53,8 +53,22 @@ fn the_listener_of_a_server_that_runs_is_opened_moved_and_closed() {
     assert!(elsewhere.try_send("GET", &[], "").is_err());
     assert!(session.listed()["_drowse"].get("listener").is_none());
     assert_eq!((server(&session), session.starts()), (before, 1));
+    assert_eq!(said["keptToken"], true, "{said}");
+    // Shared again it is as closed as it was, until that is taken back.
+    let shown = home.run(["@s", "set", "proxy", "0"]).ok().out;
+    assert!(shown.contains("with its bearer token"), "{shown}");
+    let again = Client::of(&session);
+    assert_eq!(again.ask("tools/list", json!({})).status, 401);
+    again.with_token("t").call("pid", json!({}));
+    let off = home.run(["@s", "set", "proxy", "off"]).ok();
+    assert!(
+        off.err.contains("its bearer token is kept") && off.err.contains("proxy-bearer-token off"),
+        "{off:?}"
+    );
+    assert_eq!(set(&session, &["proxy-bearer-token", "off"])["keptToken"], false);
+    let shown = home.run(["@s", "set", "proxy", "0"]).ok().out;
+    assert!(shown.contains("without a bearer token"), "{shown}");
     // All of it survives a restart.
-    set(&session, &["proxy", "0"]);
     session.run(["restart"]).ok();
     Client::of(&session).call("pid", json!({}));
 }
@@ -209,4 +223,20 @@ fn a_server_that_does_not_start_leaves_the_listener() {
     assert!(answer["error"].is_object(), "{answer}");
     session.run(["close"]).ok();
     assert!(client.try_send("GET", &[], "").is_err());
+}
+
+#[test]
+fn what_was_saved_of_tools_says_which_headers_their_calls_have() {
+    let home = Home::new();
+    let session = home.connect("@s", &["--idle-timeout", "1"], &["--header-tools"]);
+    let bridge = session.state().unwrap().bridge;
+    session.wait_until(|state| state.ended && state.state == State::Idle);
+    wait_until_gone(bridge.as_ref());
+    // Another bridge, which has not asked the server for its tools.
+    set(&session, &["proxy", "0"]);
+    let starts = session.starts();
+    let refused =
+        Client::of(&session).ask("tools/call", json!({"name": "region", "arguments": {"region": "eu"}}));
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!(-32020)), "{refused:?}");
+    assert_eq!(session.starts(), starts);
 }

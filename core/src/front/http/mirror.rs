@@ -65,8 +65,12 @@ pub fn check(
     if Revision::from_json(version.of(frame)).is_none_or(|revision| revision.era() != Era::Modern) {
         return Err(Refusal::UnsupportedVersion(version));
     }
-    if parts.value(Known::ClientCapabilities).is_none() {
-        return Err(Refusal::MissingMeta(META_CLIENT_CAPABILITIES));
+    match parts.value(Known::ClientCapabilities) {
+        None => return Err(Refusal::MissingMeta(META_CLIENT_CAPABILITIES)),
+        Some(value) if !json::is_object(value.of(frame)) => {
+            return Err(Refusal::InvalidMeta(META_CLIENT_CAPABILITIES));
+        }
+        Some(_) => {}
     }
     repeats(headers, Header::Method, frame, Some(parts.method), true)?;
     if let Some(params) = parts.params {

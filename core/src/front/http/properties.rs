@@ -121,7 +121,7 @@ proptest! {
         if let Err(refusal) = checked {
             let mut buffer = [0; 2048];
             let mut w = Writer::new(&mut buffer);
-            refusal.write(&mut w, None, &body);
+            refusal.write(&mut w, None, &body, Era::Legacy);
             prop_assert!(serde_json::from_slice::<serde_json::Value>(w.finish().unwrap()).is_ok());
         }
     }

@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write};
 
+use crate::envelope::EnvelopeError;
+use crate::era::Era;
 use crate::json;
 use crate::message::Writer;
 use crate::span::Span;
@@ -115,10 +117,7 @@ pub enum Refusal {
     /// There is too much of something.
     Limit(Limit),
     /// The body is no message; the code is -32700 or -32600.
-    Malformed {
-        /// Its code.
-        code: i32,
-    },
+    Malformed(EnvelopeError),
     /// The body broke off: it is shorter than its head says, or its chunks are none.
     Incomplete,
     /// The body is a batch, and the revision has none.
@@ -129,7 +128,7 @@ pub enum Refusal {
     NoSession,
     /// There is no such session, or it is over.
     UnknownSession,
-    /// `MCP-Protocol-Version` names no revision that can be spoken in a session.
+    /// `MCP-Protocol-Version` names no revision that is spoken here.
     Version,
     /// A header is missing that must be there.
     Missing(Header),
@@ -137,6 +136,8 @@ pub enum Refusal {
     Mismatch(Header),
     /// `_meta` lacks a field that every request must have.
     MissingMeta(&'static str),
+    /// A field of `_meta` is not the object that it must be.
+    InvalidMeta(&'static str),
     /// The request is of a revision that is not served here; the span is what it asked for, raw.
     UnsupportedVersion(Span),
     /// There is no such method of MCP in this era.
@@ -166,7 +167,7 @@ impl Refusal {
             Self::Limit(Limit::Streams(_)) => 429,
             Self::UnknownSession | Self::UnknownMethod => 404,
             Self::Repeated(_)
-            | Self::Malformed { .. }
+            | Self::Malformed(_)
             | Self::Incomplete
             | Self::Batch
             | Self::Response
@@ -175,6 +176,7 @@ impl Refusal {
             | Self::Missing(_)
             | Self::Mismatch(_)
             | Self::MissingMeta(_)
+            | Self::InvalidMeta(_)
             | Self::UnsupportedVersion(_)
             | Self::IdInUse
             | Self::UnknownEvent => 400,
@@ -185,10 +187,10 @@ impl Refusal {
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {
-            Self::Malformed { code } => *code,
+            Self::Malformed(error) => error.code(),
             Self::Repeated(header) if header.is_mirror() => -32020,
             Self::Missing(_) | Self::Mismatch(_) => -32020,
-            Self::MissingMeta(_) => -32602,
+            Self::MissingMeta(_) | Self::InvalidMeta(_) => -32602,
             Self::UnsupportedVersion(_) => -32022,
             Self::UnknownMethod => -32601,
             Self::Batch | Self::Response | Self::IdInUse => -32600,
@@ -206,11 +208,17 @@ impl Refusal {
         }
     }
 
-    /// Writes the error of JSON-RPC that is the response's body. `id` is that of the request, raw, and `frame` its body.
-    pub fn write(&self, w: &mut Writer<'_>, id: Option<&[u8]>, frame: &[u8]) {
-        w.raw(br#"{"jsonrpc":"2.0","id":"#);
-        w.raw(id.unwrap_or(b"null"));
-        w.raw(br#","error":{"code":"#);
+    /// Writes the error of JSON-RPC that is the response's body. `id` is that of the request, raw, and `frame` its body; who
+    /// reads it is a client of that `era`.
+    pub fn write(&self, w: &mut Writer<'_>, id: Option<&[u8]>, frame: &[u8], era: Era) {
+        w.raw(br#"{"jsonrpc":"2.0","#);
+        // An id that could not be read is left out (2026-07-28, schema, JSONRPCErrorResponse); before, it was null.
+        if id.is_some() || era == Era::Legacy {
+            w.raw(br#""id":"#);
+            w.raw(id.unwrap_or(b"null"));
+            w.raw(b",");
+        }
+        w.raw(br#""error":{"code":"#);
         w.signed(i64::from(self.code()));
         w.raw(br#","message":"#);
         let mut text: heapless::String<256> = heapless::String::new();
@@ -267,8 +275,10 @@ impl fmt::Display for Refusal {
             Self::Limit(Limit::Streams(count)) => {
                 write!(f, "the session has {count} streams and requests under way: end some first")
             }
-            Self::Malformed { code: -32700 } => f.write_str("the body is not valid JSON"),
-            Self::Malformed { .. } => f.write_str("the body is no message of JSON-RPC 2.0"),
+            Self::Malformed(error) if error.code() == -32700 => {
+                write!(f, "the body is not valid JSON: {error}")
+            }
+            Self::Malformed(error) => write!(f, "the body is no message of JSON-RPC 2.0: {error}"),
             Self::Incomplete => f.write_str("the body is not complete: send all that its head says"),
             Self::Batch => f.write_str(
                 "batches are not part of this revision of the protocol: send one message a request",
@@ -280,7 +290,10 @@ impl fmt::Display for Refusal {
             Self::UnknownSession => {
                 f.write_str("there is no such session, or it has ended: send initialize again")
             }
-            Self::Version => f.write_str("MCP-Protocol-Version names no revision that is spoken here"),
+            Self::Version => f.write_str(
+                "MCP-Protocol-Version names no revision that is spoken here: send 2026-07-28, or in a session 2025-11-25, \
+                 2025-06-18 or 2025-03-26",
+            ),
             Self::Missing(header) => write!(f, "header mismatch: the header {} is missing", header.name()),
             Self::Mismatch(header) => {
                 write!(f, "header mismatch: the header {} does not say what the body says", header.name())
@@ -288,6 +301,7 @@ impl fmt::Display for Refusal {
             Self::MissingMeta(name) => {
                 write!(f, "params._meta[\"{name}\"] is missing, and every request must have it")
             }
+            Self::InvalidMeta(name) => write!(f, "params._meta[\"{name}\"] must be an object"),
             Self::UnsupportedVersion(_) => f.write_str("unsupported protocol version: send 2026-07-28"),
             Self::UnknownMethod => f.write_str("there is no such method here"),
             Self::IdInUse => {

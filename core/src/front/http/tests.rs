@@ -8,7 +8,7 @@ use super::events::{EventId, Log};
 use super::gate::check_token;
 use super::sessions::{SPARE, Sessions};
 use super::*;
-use crate::message::{META_PROTOCOL_VERSION, Writer};
+use crate::message::{META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION, Writer};
 use crate::time::Instant;
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
@@ -315,6 +315,11 @@ fn a_message_goes_where_its_era_says() {
     {
         assert_eq!(routed(headers, &modern), Ok(Route::Modern), "{headers:?}");
     }
+    for body in [old, init, note, answer, batch] {
+        assert_eq!(routed(&[JSON, session, unknown], body), Err(Refusal::Version), "{body}");
+        assert_eq!(routed(&[JSON, unknown], body), Err(Refusal::Version), "{body}");
+    }
+    assert!(Refusal::Version.to_string().contains("2025-11-25"));
     assert_eq!(routed(&[JSON, MODERN], old), Ok(Route::Modern));
     assert_eq!(routed(&[JSON, MODERN], note), Ok(Route::Modern));
     assert_eq!(routed(&[JSON, MODERN], answer), Err(Refusal::Response));
@@ -392,6 +397,12 @@ fn headers_say_what_the_body_says() {
     assert_eq!(checked(&[MODERN, method], bare), Err(Refusal::MissingMeta(META_PROTOCOL_VERSION)));
     let half = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
     assert!(matches!(checked(&[MODERN, method], half), Err(Refusal::MissingMeta(_))));
+    for wrong in ["[]", "null", "true", "\"{}\""] {
+        let wrong = list.replace("Capabilities\":{}", &format!("Capabilities\":{wrong}"));
+        let refused = checked(&[MODERN, method], &wrong).unwrap_err();
+        assert_eq!(refused, Refusal::InvalidMeta(META_CLIENT_CAPABILITIES), "{wrong}");
+        assert_eq!((refused.code(), refused.status()), (-32602, 400));
+    }
     let init = list.replace("tools/list", "initialize");
     assert_eq!(checked(&[MODERN, ("mcp-method", b"initialize")], &init), Err(Refusal::UnknownMethod));
     let note = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
@@ -487,6 +498,7 @@ fn errors_have_their_status() {
 #[test]
 fn a_refusal_is_an_error_of_json_rpc() {
     let frame = br#"{"v":"1999"}"#;
+    let cut = envelope::read(br#"{"jsonrpc":"2.0","id":1,"method":"\ud83d"}"#).unwrap_err();
     let all = [
         Refusal::Host,
         Refusal::Unauthorized,
@@ -496,13 +508,16 @@ fn a_refusal_is_an_error_of_json_rpc() {
         Refusal::MissingMeta(META_PROTOCOL_VERSION),
         Refusal::UnsupportedVersion(Span::new(5, 11)),
         Refusal::UnsupportedVersion(Span::new(4, 5)),
-        Refusal::Malformed { code: -32700 },
+        Refusal::Malformed(cut),
+        Refusal::Malformed(envelope::read(b"7").unwrap_err()),
+        Refusal::InvalidMeta(META_CLIENT_CAPABILITIES),
+        Refusal::Version,
         Refusal::Incomplete,
     ];
     for refusal in all {
         let mut buffer = [0; 512];
         let mut w = Writer::new(&mut buffer);
-        refusal.write(&mut w, Some(b"\"a\""), frame);
+        refusal.write(&mut w, Some(b"\"a\""), frame, Era::Modern);
         let text: serde_json::Value = serde_json::from_slice(w.finish().unwrap()).unwrap();
         assert_eq!(text["id"], "a", "{refusal:?}");
         assert_eq!(text["error"]["code"], refusal.code(), "{refusal:?}");
@@ -511,9 +526,17 @@ fn a_refusal_is_an_error_of_json_rpc() {
     }
     let mut buffer = [0; 512];
     let mut w = Writer::new(&mut buffer);
-    Refusal::UnsupportedVersion(Span::new(5, 11)).write(&mut w, None, frame);
+    Refusal::UnsupportedVersion(Span::new(5, 11)).write(&mut w, None, frame, Era::Legacy);
     let text: serde_json::Value = serde_json::from_slice(w.finish().unwrap()).unwrap();
     assert_eq!(text["error"]["data"], serde_json::json!({"supported": ["2026-07-28"], "requested": "1999"}));
+    assert_eq!(text.get("id"), Some(&serde_json::Value::Null));
+    // In the modern era an id is that of a request or none at all.
+    let mut w = Writer::new(&mut buffer);
+    Refusal::Malformed(cut).write(&mut w, None, frame, Era::Modern);
+    let text: serde_json::Value = serde_json::from_slice(w.finish().unwrap()).unwrap();
+    assert_eq!((text.get("id"), &text["error"]["code"]), (None, &serde_json::json!(-32700)));
+    let said = text["error"]["message"].as_str().unwrap();
+    assert!(said.contains("a lone surrogate in a \\u escape") && said.ends_with("at byte 34"), "{said}");
 }
 
 #[test]

@@ -610,9 +610,11 @@ impl Inner {
         }
         if method == Method::ToolsList
             && let envelope::Message::Response { result, .. } = *message
-            && !(self.remote.is_some() && revision.era() == Era::Modern)
         {
-            self.marked.remember(line, result);
+            self.learn_from_answer(line, result);
+            if !(self.remote.is_some() && revision.era() == Era::Modern) {
+                self.marked.remember(line, result);
+            }
         }
         if let Some(key) = &payload.cached_as {
             self.cache.keep(self.server.now(), method, key, line, message);

@@ -330,6 +330,21 @@ impl Inner {
         dev.tools = Some(dev.tools.unwrap_or(0) + count);
     }
 
+    /// A client was told of tools, whatever page of them: what they say holds before the proxy has asked itself.
+    pub(super) fn learn_from_answer(&mut self, line: &[u8], result: Span) {
+        let Some(dev) = self.dev.as_mut().filter(|dev| dev.replay_safe) else { return };
+        let Some(tools) = text::member(line, result, "tools") else { return };
+        for tool in text::elements(line, tools) {
+            let Some(name) = text::member(line, tool, "name") else { continue };
+            let name: Vec<u8> = text::text(name.of(line)).collect();
+            if names::may_be_repeated(line, tool) {
+                dev.repeatable.insert(name);
+            } else {
+                dev.repeatable.remove(&name);
+            }
+        }
+    }
+
     /// What clients are shown of what a server said of itself: the lists of a server in the making change with it.
     pub(super) fn shown(&self, handshake: &[u8]) -> Vec<u8> {
         let changed = self.dev.as_ref().and_then(|_| {

@@ -71,8 +71,10 @@ impl Hub {
                         inner.keep_failure(now, key, payload, failure);
                     }
                     let detail = payload.as_ref().and_then(|payload| payload.detail.as_deref());
-                    let explained = inner
-                        .explain(|around| explain::failure(failure, &Circumstances { detail, ..*around }));
+                    let fault = payload.as_ref().and_then(|payload| payload.fault.as_deref());
+                    let explained = inner.explain(|around| {
+                        explain::failure(failure, &Circumstances { detail, fault, ..*around })
+                    });
                     let frame = current.and_then(|(of, line)| (of == key).then_some(line.bytes()));
                     let payload = payload.and_then(|payload| inner.answer_without(*payload, failure, frame));
                     if let Some(payload) = payload {

@@ -96,7 +96,9 @@ impl Hub {
 
     /// Whether arguments of any tool go into headers.
     pub(crate) fn marks_tools(&self) -> bool {
-        !self.0.inner.borrow().marked.is_empty()
+        let mut inner = self.0.inner.borrow_mut();
+        inner.recall_marked();
+        !inner.marked.is_empty()
     }
 
     /// A tool of the server as the list of tools has it, if arguments of it go into headers.

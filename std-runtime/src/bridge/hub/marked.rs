@@ -24,6 +24,8 @@ pub(super) struct Marked {
     /// Calls that were refused for their headers, and with what; they are sent again once the list is read.
     waiting: Vec<(Payload, Vec<u8>)>,
     pages: u32,
+    /// A list came by, or what was saved of the server has been looked at.
+    told: bool,
 }
 
 impl Marked {
@@ -48,6 +50,7 @@ impl Marked {
 
     /// Learns from a list of tools of a server that is not behind a URL.
     pub(super) fn remember(&mut self, line: &[u8], result: Span) {
+        self.told = true;
         for tool in headers::tools(line, result) {
             let Some(name) = json::member(line, tool.span, "name") else { continue };
             let name: Vec<u8> = json::text(name.of(line)).collect();
@@ -66,6 +69,7 @@ impl Marked {
         result: Span,
         mut note: impl FnMut(String),
     ) -> Option<Vec<u8>> {
+        self.told = true;
         let tools: Vec<Tool> = headers::tools(line, result).collect();
         for tool in &tools {
             let name: Vec<u8> = json::member(line, tool.span, "name")
@@ -206,6 +210,23 @@ impl Hub {
 }
 
 impl Inner {
+    /// Before a list came by, what was saved of the server says which tools are marked. To be called before they are looked
+    /// at.
+    pub(super) fn recall_marked(&mut self) {
+        if std::mem::replace(&mut self.marked.told, true) {
+            return;
+        }
+        let saved = self.host.saved().filter(|saved| saved.header.identity == self.config.identity);
+        let Some(saved) = saved else { return };
+        for tool in saved.lists().first().copied().unwrap_or_default() {
+            let tool = tool.get();
+            if headers::annotations(tool.as_bytes(), Span::new(0, tool.len())).next().is_some() {
+                let list = format!(r#"{{"tools":[{tool}]}}"#);
+                self.marked.remember(list.as_bytes(), Span::new(0, list.len()));
+            }
+        }
+    }
+
     /// Adds what a modern server wants to find in the headers of a request (basic/transports/streamable-http, Request
     /// Metadata).
     pub(super) fn repeat_in_headers(

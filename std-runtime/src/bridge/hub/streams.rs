@@ -24,8 +24,9 @@ impl Hub {
                     inner.server.handle_tree_gone(now);
                     let waiting = inner.payloads.iter().flatten().filter(|payload| !payload.sent).count();
                     if waiting > 0 && inner.server.state() == PublicState::Connecting {
+                        let requests = if waiting == 1 { "request" } else { "requests" };
                         inner.host.note(&format!(
-                            "started again: {waiting} requests came while the server was being ended"
+                            "started again: {waiting} {requests} came while the server was being ended"
                         ));
                     }
                     hub.drive(inner, None);
@@ -207,6 +208,7 @@ impl Hub {
         let Some(Some(payload)) = inner.payloads.get_mut(key.index()) else { return };
         payload.wire = Some(wire);
         payload.detail = None;
+        payload.fault = None;
         let kept = payload.frame.take();
         let line = match (&kept, current) {
             (Some(kept), _) => Line::from(kept),
@@ -233,6 +235,9 @@ impl Hub {
             Ok(pieces) => {
                 if inner.remote.is_some() {
                     let body = with_slices(&pieces, frame, other, |slices| slices.concat());
+                    if method == Method::ToolsCall {
+                        inner.recall_marked();
+                    }
                     let headers = inner.request_headers(frame, &parts, method, revision);
                     payload_sent(inner, key);
                     self.post(
@@ -338,6 +343,7 @@ impl Hub {
             }
             Outcome::Batch(_) => inner.host.note("ignored a batch within a batch"),
             Outcome::Ignored(Ignored::Malformed(error)) => {
+                inner.note_fault(&error, line);
                 let start = String::from_utf8_lossy(line.get(..120).unwrap_or(line)).into_owned();
                 inner
                     .host
@@ -404,6 +410,18 @@ impl Inner {
 
     pub(super) fn set_writable(&mut self) {
         self.server.set_writable(self.input_backlog() <= SERVER_BACKLOG);
+    }
+}
+
+impl Inner {
+    /// The answer to a request is no message: whoever waits for it is told what is wrong with it.
+    fn note_fault(&mut self, error: &envelope::EnvelopeError, line: &[u8]) {
+        let id = error.id.filter(|_| error.is_response);
+        let Some(wire) = id.and_then(|id| drowse_core::json::as_u64(id.of(line))) else { return };
+        let mut payloads = self.payloads.iter_mut().flatten();
+        if let Some(payload) = payloads.find(|payload| payload.wire == Some(wire)) {
+            payload.fault = Some(error.to_string());
+        }
     }
 }
 
