@@ -259,7 +259,7 @@ impl State {
         }
         let told = |refused: Refused| Refused { era: http::era(&view), ..refused };
         gate.admit(&view, authority).map_err(Refused::from).map_err(told)?;
-        self.answer(&head, &view, body).await.map_err(told)
+        self.answer(head, &view, body).await.map_err(told)
     }
 
     /// Answers a request of somebody who may come in.
