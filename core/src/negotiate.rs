@@ -161,6 +161,8 @@ pub struct Negotiation {
     straight: bool,
     /// `initialize` was the first question.
     legacy_first: bool,
+    /// It ended before it was known what it speaks.
+    ended: bool,
     /// The server is one behind a URL.
     http: bool,
     old_tried: bool,
@@ -193,6 +195,7 @@ impl Negotiation {
             initialize_id: None,
             straight,
             legacy_first,
+            ended: false,
             http: false,
             old_tried: false,
         }
@@ -257,14 +260,16 @@ impl Negotiation {
             && matches!(self.discover, Ask::Asked | Ask::Refused)
     }
 
-    /// The same the other way round: it may have died on an `initialize` that came first.
+    /// The same the other way round: it ended over an `initialize` that came first, whether it refused that before or
+    /// not, and has not said what it knows of the probe.
     #[must_use]
     pub fn may_have_died_on_initialize(&self) -> bool {
-        matches!(self.state, State::Asking | State::Failed(NegotiationError::Ended))
+        self.ended
             && !self.straight
             && self.pin.era().is_none()
             && self.legacy_first
-            && self.initialize == Ask::Asked
+            && matches!(self.initialize, Ask::Asked | Ask::Refused)
+            && self.discover != Ask::Refused
     }
 
     /// The next message to send, with the wire id that `id` makes for the question. Call until `None`.
@@ -345,7 +350,7 @@ impl Negotiation {
         }
     }
 
-    fn is_open(&self) -> bool {
+    const fn is_open(&self) -> bool {
         matches!(self.state, State::Asking | State::Verdict { .. })
     }
 
@@ -463,6 +468,7 @@ impl Negotiation {
 
     /// The server ended, or closed its output.
     pub const fn handle_end(&mut self) {
+        self.ended |= self.is_open();
         self.state = match self.state {
             State::Done(_) | State::Failed(_) => return,
             // It said why before it went.

@@ -879,6 +879,21 @@ fn a_server_that_dies_on_initialize_may_be_probed_alone() {
     talk.passes(2_000);
     talk.negotiation.handle_end();
     assert!(talk.negotiation.may_have_died_on_initialize());
+    // It refuses first, and with or without saying what it speaks.
+    for refusal in [error(-32601), unsupported(r#"["2026-07-28"]"#)] {
+        let mut talk = Talk::with(Pin::None, Some(Era::Legacy), false);
+        talk.answers(INIT, &refusal);
+        assert!(!talk.negotiation.may_have_died_on_initialize(), "it lives");
+        talk.negotiation.handle_end();
+        assert!(talk.negotiation.failure().is_some());
+        assert!(talk.negotiation.may_have_died_on_initialize(), "{refusal}");
+    }
+    let mut talk = Talk::with(Pin::None, Some(Era::Legacy), false);
+    talk.answers(INIT, &error(-32601));
+    talk.said();
+    talk.answers(PROBE, &error(-32601));
+    talk.negotiation.handle_end();
+    assert!(!talk.negotiation.may_have_died_on_initialize(), "it refused both");
     for mut talk in [Talk::new(), Talk::pinned("legacy"), Talk::pinned("modern")] {
         talk.negotiation.handle_end();
         assert!(!talk.negotiation.may_have_died_on_initialize());

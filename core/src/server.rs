@@ -316,9 +316,10 @@ where
         Ok(key)
     }
 
-    /// What is handed in next, accepted or not, is for a client of that era; what is handed in without that is drowse's own. As long as
-    /// nothing is known of the server's era, a start asks first what the client who caused it would like to hear: a server
-    /// of both eras is then one of the client's. Starts of drowse's own go on for whoever caused the one before.
+    /// What is handed in next, accepted or not, is for a client of that era; what is handed in without that is drowse's
+    /// own. As long as nothing is known of the server's era, a start asks first what the client who caused it would like to
+    /// hear: a server of both eras is then one of the client's. Starts of drowse's own go on for whoever caused the one
+    /// before.
     pub const fn ask_for(&mut self, era: Era) {
         self.asker = Some(era);
     }
@@ -503,16 +504,15 @@ where
                     self.gathering.handle_ready(self.now);
                 }
             } else if let Some(error) = negotiation.failure() {
-                // What was legacy the last time is not started twice: the next start finds out.
+                // One that was legacy the last time did not die of `initialize`.
                 let other = if self.remembered.is_none() && negotiation.may_have_died_on_initialize() {
                     Some(Era::Modern)
-                } else if negotiation.may_have_died_on_probe() {
+                } else if error == NegotiationError::Ended && negotiation.may_have_died_on_probe() {
                     Some(Era::Legacy)
                 } else {
                     None
                 };
-                let again =
-                    other.filter(|_| error == NegotiationError::Ended && !self.lifecycle.is_straight());
+                let again = other.filter(|_| !self.lifecycle.is_straight());
                 self.negotiation = None;
                 self.start_error = Some(StartError::Negotiation(error));
                 if self.lifecycle.is_negotiating() {

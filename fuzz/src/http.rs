@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use drowse_core::envelope::{self, Message};
+use drowse_core::era::Era;
 use drowse_core::front::http::events::{EventId, Log, Slot};
 use drowse_core::front::http::sessions::{self, Sessions};
 use drowse_core::front::http::{Gate, Get, Post, Route, mirror, pages, requests, status};
@@ -82,7 +83,7 @@ pub(crate) fn request(data: &[u8]) {
     if let Err(refusal) = checked {
         let mut buffer = vec![0; body.len() + 1024];
         let mut w = Writer::new(&mut buffer);
-        refusal.write(&mut w, None, body);
+        refusal.write(&mut w, None, body, Era::Modern);
         let text = w.finish().expect("there is room");
         assert!(serde_json::from_slice::<serde_json::Value>(text).is_ok());
     }

@@ -477,8 +477,7 @@ impl Desk {
             }
             Outcome::Progress { key, token } => {
                 if let Some(pending) = self.pending.get(key.index()).copied().flatten()
-                    && let Some(wanted) =
-                        pending.parts.value(envelope::Known::ProgressToken)
+                    && let Some(wanted) = pending.parts.value(envelope::Known::ProgressToken)
                     && let Ok(pieces) = splice::progress(frame, token, wanted)
                 {
                     spliced(Do::ToCaller, &pieces, frame, pending.frame.get());

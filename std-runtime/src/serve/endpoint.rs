@@ -248,16 +248,16 @@ impl State {
     where
         B: http_body::Body<Data = Bytes> + Unpin,
     {
-        if self.stop.is_said() {
-            return Err(Refusal::Closing.into());
-        }
         let view = View::new(&head.headers);
+        let told = |refused: Refused| Refused { era: http::era(&view), ..refused };
+        if self.stop.is_said() {
+            return Err(told(Refusal::Closing.into()));
+        }
         let gate = self.gate(at);
         let authority = head.uri.authority().map(::http::uri::Authority::as_str);
         if head.method == Method::OPTIONS && gate.asks_first(&view, authority)? {
             return Ok(preflight(&view));
         }
-        let told = |refused: Refused| Refused { era: http::era(&view), ..refused };
         gate.admit(&view, authority).map_err(Refused::from).map_err(told)?;
         self.answer(head, &view, body).await.map_err(told)
     }

@@ -459,6 +459,10 @@ impl Sink for Session {
             }
         }
         if answers {
+            if stream.reader.get() != 0 || phase == Phase::Undecided {
+                // It was there until now.
+                self.note_heard();
+            }
             stream.lane.borrow_mut().end();
             inner.close(&stream);
             if stream.away.get() {

@@ -7,6 +7,7 @@ impl Hub {
     pub(super) fn drive(&self, inner: &mut Inner, current: Option<(Key, Line<'_>)>) {
         // The clock was read by whoever drives.
         let mut now = self.0.moment.get();
+        let under_way = inner.server.lifecycle().in_flight();
         loop {
             inner.note_sent();
             let Some(action) = inner.server.poll_action() else {
@@ -23,6 +24,10 @@ impl Hub {
                 {
                     now = self.now();
                     continue;
+                }
+                // Some of it may have ended without an answer, as what only waits to hear does.
+                if inner.server.lifecycle().in_flight() < under_way {
+                    self.0.room.notify_waiters();
                 }
                 break;
             };

@@ -281,6 +281,10 @@ impl Hub {
 
     /// What the machine says to or about those who listen.
     pub(super) fn relay(&self, inner: &mut Inner, step: Step) {
+        if matches!(step, Step::Acknowledge { .. }) {
+            // It counted as a request of its client until now.
+            self.0.room.notify_waiters();
+        }
         match step {
             Step::Acknowledge { listener, .. } if inner.is_legacy_listener(listener) => {
                 inner.subscribed(listener);

@@ -32,7 +32,7 @@ impl Unsettled {
 impl Hub {
     /// Looks at the questions that wait. `true`: something became of one.
     pub(super) fn settle_questions(&self, inner: &mut Inner, now: Instant) -> bool {
-        let mut any = false;
+        let (mut any, mut give_up) = (false, false);
         for mut one in std::mem::take(&mut inner.questions.unsettled) {
             let found = inner.attribute(now, one.kind, None).map(|call| (call, inner.principal_of(call)));
             let call = match one.question.next(now, found) {
@@ -42,8 +42,7 @@ impl Hub {
                 }
                 Settled::GiveUpOthers => {
                     inner.questions.unsettled.push(one);
-                    inner.give_up_absent();
-                    any = true;
+                    give_up = true;
                     continue;
                 }
                 Settled::Of(call) => Ok(call),
@@ -52,7 +51,11 @@ impl Hub {
             any = true;
             self.put_to(inner, now, &one.line, one.parts, one.kind, call);
         }
-        any
+        if give_up {
+            // After all were looked at: each of them waits for the same.
+            inner.give_up_absent();
+        }
+        any | give_up
     }
 }
 
