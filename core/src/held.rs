@@ -49,7 +49,7 @@ use self::question::{Attribution, Lingering};
 pub use self::question::{Candidate, Kind, Name, Unasked};
 use self::state::{Claim, Fields};
 pub use self::state::{Digest, STATE_LEN, Secret, State};
-pub use self::unsettled::{GRACE, SETTLING, Settled, Unsettled};
+pub use self::unsettled::{GRACE, SETTLING, Settled, Unsettled, gives_way};
 
 #[cfg(test)]
 #[path = "held_tests.rs"]

@@ -16,6 +16,12 @@ pub const GRACE: Duration = Duration::from_secs(5);
 /// How long a call may go on whose question gave way.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
+/// Whether the open question of a client that has been away for so long gives way to another's.
+#[must_use]
+pub fn gives_way(away: Duration) -> bool {
+    away >= GRACE
+}
+
 /// What becomes of the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -61,7 +67,7 @@ impl Unsettled {
             }
             Err(Unasked::Unsettled { .. } | Unasked::Ambiguous) if self.given_up => Settled::NotYet,
             Err(Unasked::Unsettled { principal, away }) if is_theirs(principal) => {
-                if away >= GRACE {
+                if gives_way(away) {
                     self.given_up = true;
                     self.until = now.after(SETTLING);
                     self.at = self.until;
@@ -95,6 +101,12 @@ mod tests {
 
     fn away(principal: Principal, seconds: u64) -> Result<(Key, Principal), Unasked> {
         Err(Unasked::Unsettled { principal, away: Duration::from_secs(seconds) })
+    }
+
+    #[test]
+    fn who_was_away_for_long_enough_gives_way() {
+        let short = GRACE.saturating_sub(Duration::from_micros(1));
+        assert_eq!([short, GRACE].map(gives_way), [false, true]);
     }
 
     fn call(principal: Principal) -> Result<(Key, Principal), Unasked> {

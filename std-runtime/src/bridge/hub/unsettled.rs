@@ -2,7 +2,7 @@
 //!
 //! Keeps their frames, and knows which clients are away. How long they wait, and what becomes of them, is the core's.
 
-use drowse_core::held::{self, GRACE, Kind, Principal, Settled};
+use drowse_core::held::{self, Kind, Principal, Settled};
 
 use super::*;
 
@@ -89,7 +89,7 @@ impl Inner {
     fn give_up_absent(&mut self) {
         for (index, payload) in self.payloads.iter().enumerate() {
             let Some((payload, call)) = payload.as_ref().zip(self.server.key_at(index)) else { continue };
-            if self.away_with_question(call, payload).is_some_and(|away| away >= GRACE) {
+            if self.away_with_question(call, payload).is_some_and(held::gives_way) {
                 self.asks.handle_call_over(call);
             }
         }
