@@ -82,6 +82,22 @@ pub(super) struct Dev {
 }
 
 impl Dev {
+    /// Learns which of the tools in a list may be called twice. Gives their number.
+    fn learn(&mut self, line: &[u8], tools: Span) -> usize {
+        let mut count = 0;
+        for tool in text::elements(line, tools) {
+            count += 1;
+            let Some(name) = text::member(line, tool, "name") else { continue };
+            let name: Vec<u8> = text::text(name.of(line)).collect();
+            if names::may_be_repeated(line, tool) {
+                self.repeatable.insert(name);
+            } else {
+                self.repeatable.remove(&name);
+            }
+        }
+        count
+    }
+
     /// That a build's own output is watched.
     fn stalled(&self) -> String {
         let which = self.workshop.changed_file().map_or_else(String::new, |file| format!(" ({file})"));
@@ -318,30 +334,15 @@ impl Inner {
             dev.tools = Some(0);
         }
         let Some(items) = page.items else { return };
-        let mut count = 0;
-        for tool in text::elements(line, items) {
-            count += 1;
-            if names::may_be_repeated(line, tool)
-                && let Some(name) = text::member(line, tool, "name")
-            {
-                dev.repeatable.insert(text::text(name.of(line)).collect());
-            }
-        }
+        let count = dev.learn(line, items);
         dev.tools = Some(dev.tools.unwrap_or(0) + count);
     }
 
     /// A client was told of tools, whatever page of them: what they say holds before the proxy has asked itself.
     pub(super) fn learn_from_answer(&mut self, line: &[u8], result: Span) {
         let Some(dev) = self.dev.as_mut().filter(|dev| dev.replay_safe) else { return };
-        let Some(tools) = text::member(line, result, "tools") else { return };
-        for tool in text::elements(line, tools) {
-            let Some(name) = text::member(line, tool, "name") else { continue };
-            let name: Vec<u8> = text::text(name.of(line)).collect();
-            if names::may_be_repeated(line, tool) {
-                dev.repeatable.insert(name);
-            } else {
-                dev.repeatable.remove(&name);
-            }
+        if let Some(tools) = text::member(line, result, "tools") {
+            dev.learn(line, tools);
         }
     }
 
